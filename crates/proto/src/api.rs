@@ -1,0 +1,189 @@
+//! Bodies of the HTTP API.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::keeper::Enforcement;
+use crate::spec::BoxType;
+use crate::{BoxId, BoxName, ByteString, Ending, ExecId, Health, Signal, Spec, State, Timestamp};
+
+/// The API's version; a client of another one is told.
+pub const API_VERSION: u32 = 1;
+
+/// The header with which a create is made repeatable.
+pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+/// `POST /v1/boxes`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CreateBox {
+    /// The complete spec.
+    pub spec: Spec,
+    /// A value for each variable whose source is `given`. In memory only: never stored or logged.
+    #[serde(default)]
+    pub values: BTreeMap<String, ByteString>,
+    /// How to start.
+    #[serde(default)]
+    pub start: StartOptions,
+}
+
+/// How a box is started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartOptions {
+    /// Whether the entrypoint's stdin takes input; else it is empty from the start.
+    #[serde(default)]
+    pub input: bool,
+    /// Whether the creator reads all output: nothing it has not read is dropped.
+    #[serde(default)]
+    pub pin: bool,
+    /// Whether the daemon reaps the box once the creator knows its ending, or 60 s after it.
+    #[serde(default)]
+    pub remove: bool,
+}
+
+/// A box, as `GET /v1/boxes/{box}` and `min show -o json` give it. Schema `min/v1/box`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BoxRecord {
+    /// Always `min/v1/box`.
+    pub schema: String,
+    /// The box.
+    pub id: BoxId,
+    /// Its name; absent for a broken directory.
+    pub name: Option<BoxName>,
+    /// Its type; absent for a broken directory.
+    #[serde(rename = "type")]
+    pub box_type: Option<BoxType>,
+    /// Where it is in its life; absent for a broken directory.
+    pub state: Option<State>,
+    /// Whether this can be relied on.
+    pub health: Health,
+    /// Why `health` is not `ok`.
+    pub health_reason: Option<String>,
+    /// How it ended; null until then.
+    pub ending: Option<Ending>,
+    /// The box that made it.
+    pub parent: Option<BoxId>,
+    /// The caller's project.
+    pub project_root: Option<ByteString>,
+    /// Who offers the host; `local0`.
+    pub provider: String,
+    /// The host.
+    pub host: String,
+    /// When its directory was made.
+    pub created_at: Option<Timestamp>,
+    /// When its entrypoint was executed.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// How many lives it has had.
+    pub lives: u32,
+    /// Always `none` for now.
+    pub identity: String,
+    /// The program, for listings; never its arguments.
+    pub program: Option<String>,
+    /// What isolation is in force; null before the start.
+    pub enforcement: Option<Enforcement>,
+    /// Execs that run now.
+    pub execs: Vec<ExecId>,
+    /// The log.
+    pub log: LogFigures,
+    /// What its directory holds, in bytes; null where it was not measured (listings).
+    pub disk_bytes: Option<u64>,
+}
+
+/// Sizes of a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogFigures {
+    /// Output bytes so far, dropped ones included: the log's end offset.
+    pub bytes: u64,
+    /// Output bytes that are no longer kept.
+    pub dropped_bytes: u64,
+}
+
+/// `GET /v1/boxes`. Schema `min/v1/box-list`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BoxList {
+    /// Always `min/v1/box-list`.
+    pub schema: String,
+    /// Newest first.
+    pub boxes: Vec<BoxRecord>,
+    /// Give it as `after` for the next page; null on the last.
+    pub next: Option<BoxId>,
+}
+
+/// `POST /v1/boxes/{box}/stop`. Answers when the box has ended, with its record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StopBox {
+    /// KILL at once.
+    #[serde(default)]
+    pub force: bool,
+    /// Milliseconds between TERM and KILL; absent: as the spec says.
+    #[serde(default)]
+    pub grace_ms: Option<u64>,
+}
+
+/// `POST /v1/boxes/{box}/signal`: to the entrypoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignalBox {
+    /// Which.
+    pub signal: Signal,
+}
+
+/// `GET /v1/version`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VersionInfo {
+    /// The product's version.
+    pub version: String,
+    /// Which build of it: the executable's identity. A client of another build takes over.
+    pub build: String,
+    /// [`API_VERSION`].
+    pub api: u32,
+    /// The keeper protocol it speaks.
+    pub keeper_protocol: u32,
+    /// The daemon's pid, for people.
+    pub pid: i32,
+}
+
+/// `GET /v1/host`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostInfo {
+    /// The host's name.
+    pub host: String,
+    /// Its provider.
+    pub provider: String,
+    /// The daemon.
+    pub version: VersionInfo,
+    /// Where the state is.
+    pub state_dir: ByteString,
+    /// Since when the daemon runs.
+    pub started_at: Timestamp,
+    /// Boxes by state.
+    pub boxes: BTreeMap<String, u64>,
+    /// What this host can isolate, or why it cannot.
+    pub isolation: Isolation,
+}
+
+/// Whether this host can isolate boxes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Isolation {
+    /// It can.
+    Available {
+        /// `range` (root daemon) or `single` (one user).
+        users: String,
+    },
+    /// It cannot.
+    Unavailable {
+        /// What was attempted and the kernel's answer.
+        reason: String,
+    },
+}
+
+/// `GET /v1/boxes/{box}/wait`: the box and how it ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WaitAnswer {
+    /// The box.
+    pub id: BoxId,
+    /// How it ended.
+    pub ending: Ending,
+}

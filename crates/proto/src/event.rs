@@ -1,0 +1,221 @@
+//! Events: what happened to a box, in order. The record is the fold of them.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde_json::Value;
+
+use crate::keeper::Enforcement;
+use crate::{BoxId, BoxName, Ending, Timestamp};
+
+/// One line of a box's journal. JSON: `{schema, seq, ts, box, parent, type, data}`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// 1 for the first event of a box, then without a gap.
+    pub seq: u64,
+    /// When it was written, by the wall clock.
+    pub ts: Timestamp,
+    /// The box.
+    pub box_id: BoxId,
+    /// The box that made this one; none for now.
+    pub parent: Option<BoxId>,
+    /// What happened.
+    pub data: EventData,
+}
+
+/// What happened. The names on the wire are those of [`EventData::type_name`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum EventData {
+    /// The box got its directory.
+    Created(Created),
+    /// The entrypoint was executed.
+    Started(Started),
+    /// A client began to read, or write, the box's streams.
+    Attached(ClientNote),
+    /// It left.
+    Detached(ClientNote),
+    /// Something beside the entrypoint failed.
+    Degraded(Degraded),
+    /// The name changed.
+    Renamed(Renamed),
+    /// A stop was asked for.
+    StopRequested(StopRequested),
+    /// The box ended after it had started; data is the ending, flat.
+    Exited(Ending),
+    /// The box never started; data is the ending, flat.
+    Failed(Ending),
+    /// An event of a later version, kept as it was.
+    Unknown {
+        /// Its type.
+        type_name: String,
+        /// Its data.
+        data: Value,
+    },
+}
+
+/// Data of `created`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Created {
+    /// The name it was given.
+    pub name: BoxName,
+    /// Reaped by the daemon once its ending is known to its creator, or 60 s after it.
+    #[serde(default)]
+    pub remove: bool,
+    /// The idempotency key of the request, if it had one.
+    #[serde(default)]
+    pub idempotency_key: Option<String>,
+    /// SHA-256 (hex) of the request's body without values, to tell a repeat from another request.
+    #[serde(default)]
+    pub request_digest: Option<String>,
+}
+
+/// Data of `started`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Started {
+    /// Which life this is; 1 for the first.
+    pub life: u32,
+    /// The boot this happened in (`/proc/sys/kernel/random/boot_id`).
+    pub boot_id: String,
+    /// The keeper's pid on the host, for people; nothing signals it by this number.
+    pub keeper_pid: i32,
+    /// What isolation is in force.
+    pub enforcement: Enforcement,
+}
+
+/// Data of `attached` and `detached`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClientNote {
+    /// Whether it wrote input.
+    pub input: bool,
+}
+
+/// Data of `degraded`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Degraded {
+    /// What failed and why, for people.
+    pub cause: String,
+}
+
+/// Data of `renamed`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Renamed {
+    /// The name before.
+    pub from: BoxName,
+    /// The name now.
+    pub to: BoxName,
+}
+
+/// Data of `stop_requested`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StopRequested {
+    /// KILL at once, without TERM.
+    pub force: bool,
+    /// How long after TERM the rest is killed, in milliseconds.
+    pub grace_ms: u64,
+}
+
+impl EventData {
+    /// The word on the wire.
+    #[must_use]
+    pub fn type_name(&self) -> &str {
+        match self {
+            Self::Created(_) => "created",
+            Self::Started(_) => "started",
+            Self::Attached(_) => "attached",
+            Self::Detached(_) => "detached",
+            Self::Degraded(_) => "degraded",
+            Self::Renamed(_) => "renamed",
+            Self::StopRequested(_) => "stop_requested",
+            Self::Exited(_) => "exited",
+            Self::Failed(_) => "failed",
+            Self::Unknown { type_name, .. } => type_name,
+        }
+    }
+
+    fn to_value(&self) -> Result<Value, serde_json::Error> {
+        match self {
+            Self::Created(data) => serde_json::to_value(data),
+            Self::Started(data) => serde_json::to_value(data),
+            Self::Attached(data) | Self::Detached(data) => serde_json::to_value(data),
+            Self::Degraded(data) => serde_json::to_value(data),
+            Self::Renamed(data) => serde_json::to_value(data),
+            Self::StopRequested(data) => serde_json::to_value(data),
+            Self::Exited(ending) | Self::Failed(ending) => serde_json::to_value(ending),
+            Self::Unknown { data, .. } => Ok(data.clone()),
+        }
+    }
+
+    fn from_value(type_name: String, data: Value) -> Result<Self, serde_json::Error> {
+        Ok(match type_name.as_str() {
+            "created" => Self::Created(serde_json::from_value(data)?),
+            "started" => Self::Started(serde_json::from_value(data)?),
+            "attached" => Self::Attached(serde_json::from_value(data)?),
+            "detached" => Self::Detached(serde_json::from_value(data)?),
+            "degraded" => Self::Degraded(serde_json::from_value(data)?),
+            "renamed" => Self::Renamed(serde_json::from_value(data)?),
+            "stop_requested" => Self::StopRequested(serde_json::from_value(data)?),
+            "exited" => Self::Exited(serde_json::from_value(data)?),
+            "failed" => Self::Failed(serde_json::from_value(data)?),
+            _ => Self::Unknown { type_name, data },
+        })
+    }
+}
+
+/// The JSON form. `type` and `data` stand beside the rest rather than being a tagged enum, so that
+/// an event of a later version still reads.
+#[derive(Serialize, Deserialize)]
+struct EventJson {
+    schema: String,
+    seq: u64,
+    ts: Timestamp,
+    #[serde(rename = "box")]
+    box_id: BoxId,
+    #[serde(default)]
+    parent: Option<BoxId>,
+    #[serde(rename = "type")]
+    type_name: String,
+    data: Value,
+}
+
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        EventJson {
+            schema: "min/v1/event".to_owned(),
+            seq: self.seq,
+            ts: self.ts,
+            box_id: self.box_id,
+            parent: self.parent,
+            type_name: self.data.type_name().to_owned(),
+            data: self.data.to_value().map_err(serde::ser::Error::custom)?,
+        }
+        .serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Event {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = EventJson::deserialize(deserializer)?;
+        Ok(Self {
+            seq: json.seq,
+            ts: json.ts,
+            box_id: json.box_id,
+            parent: json.parent,
+            data: EventData::from_value(json.type_name, json.data).map_err(de::Error::custom)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_of_a_later_version_survives_a_round_trip() {
+        let json = serde_json::json!({
+            "schema": "min/v1/event", "seq": 4, "ts": "2026-01-02T03:04:05.000006Z",
+            "box": "01909a30-0000-7000-8000-0000deadbeef", "parent": null,
+            "type": "port_exposed", "data": {"port": 80},
+        });
+        let event: Event = serde_json::from_value(json.clone()).unwrap();
+        assert_eq!(event.data.type_name(), "port_exposed");
+        assert_eq!(serde_json::to_value(&event).unwrap(), json);
+    }
+}

@@ -1,0 +1,301 @@
+//! The spec: what a box was created from, complete and frozen.
+//!
+//! It holds no values of the caller's environment: those travel beside it
+//! ([`crate::api::CreateBox::values`]) and are never stored.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{BoxName, ByteString};
+
+/// A box's spec. JSON: schema `min/v1/spec`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// Always `min/v1/spec`.
+    pub schema: SpecSchema,
+    /// Identity and lifetime.
+    #[serde(rename = "box")]
+    pub identity: IdentitySection,
+    /// What runs.
+    pub execution: ExecutionSection,
+    /// Streams and the log.
+    pub io: IoSection,
+    /// What it sees of the host's files.
+    pub files: FilesSection,
+    /// What it reaches.
+    pub network: NetworkSection,
+}
+
+/// The one schema there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SpecSchema {
+    /// Version 1.
+    #[serde(rename = "min/v1/spec")]
+    V1,
+}
+
+/// Section `box`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IdentitySection {
+    /// The name asked for; without one the daemon names the box after its program.
+    pub name: Option<BoxName>,
+    /// The box's type.
+    #[serde(rename = "type")]
+    pub box_type: BoxType,
+    /// When the box ends.
+    pub lifetime: Lifetime,
+}
+
+/// Types of boxes. Behaviour reads settings, never this word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BoxType {
+    /// A command that runs once.
+    Task,
+}
+
+/// When a box ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lifetime {
+    /// When its entrypoint returns.
+    UntilComplete,
+}
+
+/// Section `execution`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExecutionSection {
+    /// Program and arguments, at least one, none with a NUL byte. Never a shell line.
+    pub exec: Vec<ByteString>,
+    /// Where it starts, in the box. Absent: the workspace. Relative: below the workspace.
+    pub cwd: Option<ByteString>,
+    /// Environment by name.
+    pub env: BTreeMap<String, EnvSource>,
+    /// Ended with reason `timeout` after this many milliseconds, counted from its start on the
+    /// monotonic clock. Absent: never.
+    pub timeout_ms: Option<u64>,
+    /// How long a stop or timeout waits between TERM and KILL, in milliseconds.
+    pub stop_grace_ms: u64,
+}
+
+/// Where a variable's value comes from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum EnvSource {
+    /// The value, which is not a secret: it is stored.
+    Value(ByteString),
+    /// Given at start, in memory only.
+    Given,
+}
+
+/// Section `io`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IoSection {
+    /// Bytes of output kept; past it the oldest go, except the first MiB.
+    pub log_max: u64,
+}
+
+/// Section `files`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FilesSection {
+    /// What is at `/workbench`.
+    pub workspace: Workspace,
+    /// The caller's project on the host, absolute; also what `min ls` filters by.
+    pub project_root: Option<ByteString>,
+}
+
+/// What a box has at `/workbench`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Workspace {
+    /// An empty directory of its own.
+    None,
+    /// The project itself, read-write.
+    Bind,
+}
+
+/// Section `network`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkSection {
+    /// How the box is connected.
+    pub mode: NetworkMode,
+}
+
+/// How a box is connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NetworkMode {
+    /// A network of its own with loopback only.
+    None,
+}
+
+/// Default of [`ExecutionSection::stop_grace_ms`].
+pub const DEFAULT_STOP_GRACE_MS: u64 = 10_000;
+/// Default of [`IoSection::log_max`]: 256 MiB.
+pub const DEFAULT_LOG_MAX: u64 = 256 << 20;
+
+impl Spec {
+    /// A task that runs `exec` with every default.
+    #[must_use]
+    pub fn task(exec: Vec<ByteString>) -> Self {
+        Self {
+            schema: SpecSchema::V1,
+            identity: IdentitySection {
+                name: None,
+                box_type: BoxType::Task,
+                lifetime: Lifetime::UntilComplete,
+            },
+            execution: ExecutionSection {
+                exec,
+                cwd: None,
+                env: BTreeMap::new(),
+                timeout_ms: None,
+                stop_grace_ms: DEFAULT_STOP_GRACE_MS,
+            },
+            io: IoSection { log_max: DEFAULT_LOG_MAX },
+            files: FilesSection { workspace: Workspace::None, project_root: None },
+            network: NetworkSection { mode: NetworkMode::None },
+        }
+    }
+
+    /// Checks what the types cannot say. `values` are the names given at start.
+    ///
+    /// # Errors
+    /// What is wrong, naming the key, for `invalid_spec`.
+    pub fn check<'a>(
+        &self,
+        values: impl Iterator<Item = (&'a String, &'a ByteString)>,
+    ) -> Result<(), SpecError> {
+        let execution = &self.execution;
+        let Some(program) = execution.exec.first() else { return Err(SpecError::NoProgram) };
+        if program.as_bytes().is_empty() {
+            return Err(SpecError::EmptyProgram);
+        }
+        let has_nul = |text: &ByteString| text.as_bytes().contains(&0);
+        if let Some(index) = execution.exec.iter().position(has_nul) {
+            return Err(SpecError::Nul { key: format!("execution.exec[{index}]") });
+        }
+        if execution.cwd.as_ref().is_some_and(has_nul) {
+            return Err(SpecError::Nul { key: "execution.cwd".to_owned() });
+        }
+        let mut given = std::collections::BTreeSet::new();
+        for (name, value) in values {
+            if has_nul(value) {
+                return Err(SpecError::Nul { key: format!("the value of {name}") });
+            }
+            if !matches!(execution.env.get(name), Some(EnvSource::Given)) {
+                return Err(SpecError::UnusedValue { name: name.clone() });
+            }
+            given.insert(name.as_str());
+        }
+        for (name, source) in &execution.env {
+            if name.is_empty() || name.contains(['=', '\0']) {
+                return Err(SpecError::EnvName { name: name.clone() });
+            }
+            match source {
+                EnvSource::Given if !given.contains(name.as_str()) => {
+                    return Err(SpecError::MissingValue { name: name.clone() });
+                }
+                EnvSource::Value(value) if has_nul(value) => {
+                    return Err(SpecError::Nul { key: format!("execution.env.{name}") });
+                }
+                EnvSource::Given | EnvSource::Value(_) => {}
+            }
+        }
+        if execution.timeout_ms == Some(0) {
+            return Err(SpecError::ZeroTimeout);
+        }
+        if self.files.workspace == Workspace::Bind && self.files.project_root.is_none() {
+            return Err(SpecError::BindNeedsProject);
+        }
+        let root = self.files.project_root.as_ref();
+        if root.is_some_and(|root| has_nul(root) || root.as_bytes().first() != Some(&b'/')) {
+            return Err(SpecError::ProjectRoot);
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with a spec.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// No argv.
+    #[error("execution.exec is empty: name a program to run")]
+    NoProgram,
+    /// `""` as program.
+    #[error("execution.exec[0] is an empty text: name a program to run")]
+    EmptyProgram,
+    /// A NUL byte, which no argument, path or variable can hold (execve(2)).
+    #[error("{key} holds a NUL byte, which the kernel cannot pass on")]
+    Nul {
+        /// Where.
+        key: String,
+    },
+    /// A variable's name is empty or has `=` in it.
+    #[error("`{name}` cannot be a variable's name")]
+    EnvName {
+        /// The name.
+        name: String,
+    },
+    /// A variable whose value must be given was not.
+    #[error("no value was given for the variable {name}")]
+    MissingValue {
+        /// The name.
+        name: String,
+    },
+    /// A value was given that no variable asks for.
+    #[error("a value was given for {name}, which the spec does not ask for")]
+    UnusedValue {
+        /// The name.
+        name: String,
+    },
+    /// A timeout of nothing.
+    #[error("execution.timeout_ms is zero: leave it out for no timeout")]
+    ZeroTimeout,
+    /// `bind` without a project.
+    #[error("files.workspace is bind, but there is no files.project_root")]
+    BindNeedsProject,
+    /// Not an absolute path.
+    #[error("files.project_root is not an absolute path")]
+    ProjectRoot,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(spec: &Spec) -> Result<(), SpecError> {
+        spec.check(BTreeMap::new().iter())
+    }
+
+    #[test]
+    fn each_wrong_spec_is_told_apart() {
+        assert_eq!(check(&Spec::task(vec![])), Err(SpecError::NoProgram));
+        assert_eq!(check(&Spec::task(vec!["".into()])), Err(SpecError::EmptyProgram));
+        let nul = Spec::task(vec!["a".into(), "b\0c".into()]);
+        assert_eq!(check(&nul), Err(SpecError::Nul { key: "execution.exec[1]".into() }));
+        let mut given = Spec::task(vec!["a".into()]);
+        given.execution.env.insert("TOKEN".into(), EnvSource::Given);
+        assert_eq!(check(&given), Err(SpecError::MissingValue { name: "TOKEN".into() }));
+        let values = BTreeMap::from([("TOKEN".to_owned(), ByteString::from("x"))]);
+        assert_eq!(given.check(values.iter()), Ok(()));
+        assert_eq!(
+            Spec::task(vec!["a".into()]).check(values.iter()),
+            Err(SpecError::UnusedValue { name: "TOKEN".into() })
+        );
+    }
+
+    #[test]
+    fn json_round_trips() {
+        let spec = Spec::task(vec!["echo".into(), vec![0xff].into()]);
+        let json = serde_json::to_string(&spec).unwrap();
+        assert_eq!(serde_json::from_str::<Spec>(&json).unwrap(), spec);
+    }
+}

@@ -1,0 +1,1 @@
+//! Scenarios live in `tests/`, one per file.
