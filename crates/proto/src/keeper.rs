@@ -108,6 +108,11 @@ pub enum ToKeeper {
         /// The end it knows.
         end: u64,
     },
+    /// Are you there? It is how a daemon tells a keeper that hangs from one with nothing to say.
+    Ping {
+        /// Answered by [`FromKeeper::Done`] at once.
+        request: u64,
+    },
     /// A message of a later version.
     #[serde(other)]
     Unknown,
