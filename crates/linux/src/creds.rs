@@ -1,0 +1,75 @@
+//! Who a process is and what it may do.
+
+use std::io;
+
+use rustix::process::{DumpableBehavior, Gid, Uid};
+use rustix::thread::{CapabilitySet, CapabilitySets};
+
+/// Becomes user `uid` and group `gid` of our user namespace, for this process's only thread.
+/// Supplementary groups are given up where the namespace allows it; the answer says whether.
+///
+/// # Errors
+/// What setresgid(2) or setresuid(2) says; `EINVAL` for an id that is not mapped.
+pub fn become_user(uid: u32, gid: u32) -> io::Result<GroupsKept> {
+    // Groups first: without privilege over the group map the call is refused, and after setresuid
+    // it would be too. A namespace whose setgroups file says "deny" always answers EPERM
+    // (user_namespaces(7)).
+    let groups = match rustix::thread::set_thread_groups(&[]) {
+        Ok(()) => GroupsKept::No,
+        Err(rustix::io::Errno::PERM) => GroupsKept::Yes,
+        Err(error) => return Err(error.into()),
+    };
+    let gid = Gid::from_raw(gid);
+    rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+    let uid = Uid::from_raw(uid);
+    rustix::thread::set_thread_res_uid(uid, uid, uid)?;
+    Ok(groups)
+}
+
+/// Whether supplementary groups of the caller are still in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupsKept {
+    /// Given up.
+    No,
+    /// The user namespace forbids giving them up.
+    Yes,
+}
+
+/// Gives up every capability for good but `kept` (inheritable and ambient ones included), and the
+/// right to gain any by exec: an empty bounding set and no_new_privs.
+///
+/// # Errors
+/// What prctl(2) or capset(2) says.
+pub fn drop_privileges(kept: CapabilitySet) -> io::Result<()> {
+    // The bounding set first: dropping from it needs CAP_SETPCAP, which the next step gives up.
+    for number in 0..=last_capability()? {
+        let one = CapabilitySet::from_bits_retain(1 << number);
+        rustix::thread::remove_capability_from_bounding_set(one)?;
+    }
+    rustix::thread::clear_ambient_capability_set()?;
+    let sets =
+        CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    rustix::thread::set_capabilities(None, sets)?;
+    Ok(rustix::thread::set_no_new_privs(true)?)
+}
+
+/// The kernel's last capability: the bounding set is asked from the top of the 64-bit word, since
+/// a box may have no /proc to read it from.
+fn last_capability() -> io::Result<u32> {
+    (0..64)
+        .rev()
+        .find(|number| {
+            let one = CapabilitySet::from_bits_retain(1 << number);
+            rustix::thread::capability_is_in_bounding_set(one).is_ok()
+        })
+        .ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))
+}
+
+/// Hides this process's memory, descriptors and executable from every process that has no
+/// privilege over it (prctl(2), PR_SET_DUMPABLE). A change of user or an exec undoes it.
+///
+/// # Errors
+/// What prctl(2) says.
+pub fn hide_from_others() -> io::Result<()> {
+    Ok(rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}

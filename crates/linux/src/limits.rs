@@ -1,0 +1,41 @@
+//! Resource limits (getrlimit(2)).
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Soft limits a box's processes start with, where the host's hard limits allow: open files 1024
+/// and stack 8 MiB as Linux does by default, core dumps none, the rest without a limit.
+const BOX: [(Resource, Option<u64>); 12] = [
+    (Resource::As, None),
+    (Resource::Core, Some(0)),
+    (Resource::Cpu, None),
+    (Resource::Data, None),
+    (Resource::Fsize, None),
+    (Resource::Memlock, Some(8 << 20)),
+    (Resource::Nofile, Some(1024)),
+    (Resource::Nproc, None),
+    (Resource::Rss, None),
+    (Resource::Rtprio, Some(0)),
+    (Resource::Sigpending, None),
+    (Resource::Stack, Some(8 << 20)),
+];
+
+/// Sets the limits of a box's process, whatever our own were: what started the daemon must not
+/// show in a box. A soft limit above the hard one becomes the hard one.
+pub fn set_for_box() {
+    for (resource, soft) in BOX {
+        let hard = getrlimit(resource).maximum;
+        let current = match (soft, hard) {
+            (Some(soft), Some(hard)) => Some(soft.min(hard)),
+            (Some(soft), None) => Some(soft),
+            (None, hard) => hard,
+        };
+        // A soft limit at or below the hard one is always allowed.
+        drop(setrlimit(resource, Rlimit { current, maximum: hard }));
+    }
+}
+
+/// Raises the soft limit of open files to the hard one: a daemon has a few for each box and client.
+pub fn raise_open_files() {
+    let hard = getrlimit(Resource::Nofile).maximum;
+    drop(setrlimit(Resource::Nofile, Rlimit { current: hard, maximum: hard }));
+}
