@@ -1,1 +1,35 @@
-//! Not yet written.
+//! The box directory: journal, log, locks, listing.
+//!
+//! ```text
+//! <state>/format  lock  boxes/  reaping/                                     state_dir
+//! <state>/boxes/<id>/spec.json  generation  execs/  fs/                      box_dir
+//!                   /journal.ndjson  append-only events                      journal, record
+//!                   /life.lock       who is alive                            locks
+//!                   /log/            output, addressed by offset             log
+//! ```
+//!
+//! Everything is synchronous and works relative to directory descriptors. Nothing that is read is
+//! trusted to be well-formed: sizes are bounded, and a file that was torn at any byte reads as what
+//! was whole before the tear. Start reading at [`state_dir`], then [`journal`] and [`log`].
+
+#![forbid(unsafe_code)]
+
+pub mod box_dir;
+mod disk_usage;
+pub mod hook;
+pub mod journal;
+pub mod locks;
+pub mod log;
+pub mod record;
+mod regular;
+pub mod remove;
+pub mod state_dir;
+
+pub use box_dir::{BoxDir, BoxDirError};
+pub use journal::{JournalError, JournalReader, JournalWriter};
+pub use locks::{DaemonLock, Holders, LifeLock, LockError, try_lock_daemon};
+pub use log::{
+    Appended, Chunk, FrameOut, LogError, LogReader, LogWriter, figures, since_offset, tail_offset,
+};
+pub use record::{Denied, Record};
+pub use state_dir::{CreateError, Entry, ListError, ReapError, StateDir, StateDirError};

@@ -1,0 +1,98 @@
+//! What a point does under the feature `testhooks`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use super::POINTS;
+
+/// The directory a test named, looked up once.
+fn directory() -> Option<&'static Path> {
+    static DIRECTORY: OnceLock<Option<PathBuf>> = OnceLock::new();
+    DIRECTORY.get_or_init(|| std::env::var_os("MINIMAL_HOOKS").map(PathBuf::from)).as_deref()
+}
+
+/// Passes a point.
+///
+/// # Errors
+/// What a test asked for.
+pub fn point(name: &'static str) -> io::Result<()> {
+    debug_assert!(POINTS.contains(&name), "`{name}` is not in POINTS");
+    match directory() {
+        Some(directory) => pass(directory, name),
+        None => Ok(()),
+    }
+}
+
+/// Passes a point with its orders in `directory`.
+pub(super) fn pass(directory: &Path, name: &str) -> io::Result<()> {
+    // A process inside a box does not see the directory: a point it passes there is not recorded.
+    if let Ok(mut hits) = OpenOptions::new().append(true).create(true).open(directory.join("hits"))
+    {
+        hits.write_all(format!("{name}\n").as_bytes())?;
+    }
+    if let Some(order) = consume(directory, name, "fail") {
+        let text = fs::read_to_string(order)?;
+        // An order without a number means EIO.
+        let errno = text.trim().parse().unwrap_or(rustix::io::Errno::IO.raw_os_error());
+        return Err(io::Error::from_raw_os_error(errno));
+    }
+    if consume(directory, name, "kill").is_some() {
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)?;
+        // Pid 1 of a pid namespace cannot be killed from inside; abort traps where that is so.
+        std::process::abort();
+    }
+    if let Some(order) = consume(directory, name, "pause") {
+        let mut rest = Vec::new();
+        File::open(order)?.read_to_end(&mut rest)?;
+    }
+    Ok(())
+}
+
+/// Uses up an order by renaming it, which only one process can do. Its new path if it was there.
+fn consume(directory: &Path, name: &str, order: &str) -> Option<PathBuf> {
+    let from = directory.join(format!("{name}.{order}"));
+    let to = directory.join(format!("{name}.{order}.fired"));
+    fs::rename(&from, &to).ok().map(|()| to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_order_is_obeyed_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let fail = dir.path().join("store.log.append.fail");
+        fs::write(&fail, "28\n").unwrap();
+        let error = pass(dir.path(), "store.log.append").unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(28));
+        pass(dir.path(), "store.log.append").unwrap();
+        let hits = fs::read_to_string(dir.path().join("hits")).unwrap();
+        assert_eq!(hits, "store.log.append\nstore.log.append\n");
+        assert!(dir.path().join("store.log.append.fail.fired").exists());
+    }
+
+    #[test]
+    fn a_pause_lasts_until_the_writer_closes() {
+        let dir = tempfile::tempdir().unwrap();
+        let order = dir.path().join("store.log.append.pause");
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &order, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let held = dir.path().join("store.log.append.pause.fired");
+        let path = dir.path().to_owned();
+        let passing = std::thread::spawn(move || pass(&path, "store.log.append"));
+        // Opening for writing returns once the other side has it open for reading.
+        let writer = loop {
+            match OpenOptions::new().write(true).open(&held) {
+                Ok(writer) => break writer,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => std::thread::yield_now(),
+                Err(error) => panic!("open the fifo: {error}"),
+            }
+        };
+        assert!(!passing.is_finished(), "it waits while the writer is there");
+        drop(writer);
+        passing.join().unwrap().unwrap();
+    }
+}

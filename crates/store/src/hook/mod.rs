@@ -1,0 +1,66 @@
+//! Fault points: named places at which a test can watch, fail, pause or kill a process.
+//!
+//! Without the feature `testhooks` a point is nothing. With it, and `MINIMAL_HOOKS=<dir>` in the
+//! environment, passing the point `a.b` appends a line `a.b` to `<dir>/hits`, and then
+//! - `<dir>/a.b.fail` makes it return the error whose errno the file holds,
+//! - `<dir>/a.b.kill` ends the process by SIGKILL,
+//! - `<dir>/a.b.pause`, a FIFO, holds the process until its writer closes it.
+//!
+//! Each of these is used up by one pass: it is renamed to `….fired` first.
+
+use std::io;
+
+/// Every point there is, so that a test can prove that each is exercised.
+pub const POINTS: &[&str] = &[
+    "store.create.after_mkdir",
+    "store.create.after_spec",
+    "store.create.after_journal",
+    "store.create.before_rename",
+    "store.create.after_rename",
+    "store.reap.before_rename",
+    "store.reap.after_rename",
+    "store.reap.during_remove",
+    "store.log.append",
+    "store.journal.append",
+    "store.journal.sync",
+    "keeper.birth.locked",
+    "keeper.birth.before_clone",
+    "keeper.birth.after_clone",
+    "keeper.birth.before_exec",
+    "keeper.birth.after_exec",
+    "keeper.started.before_journal",
+    "keeper.started.after_journal",
+    "keeper.stop.requested",
+    "keeper.stop.after_term",
+    "keeper.end.observed",
+    "keeper.end.drained",
+    "keeper.end.sealed",
+    "keeper.end.before_journal",
+    "keeper.end.after_journal",
+    "keeper.end.told",
+    "daemon.create.before_dir",
+    "daemon.create.after_dir",
+    "daemon.create.after_launch",
+    "daemon.create.after_started",
+    "daemon.reconcile.before_lost",
+    "daemon.reconcile.after_lost",
+    "daemon.stop.before_ask",
+    "daemon.reap.before",
+    "daemon.stream.before_exited",
+];
+
+/// Passes a point.
+///
+/// # Errors
+/// What a test asked for; never without the feature.
+#[cfg(not(feature = "testhooks"))]
+#[inline]
+pub fn point(name: &'static str) -> io::Result<()> {
+    debug_assert!(POINTS.contains(&name), "`{name}` is not in POINTS");
+    Ok(())
+}
+
+#[cfg(feature = "testhooks")]
+mod active;
+#[cfg(feature = "testhooks")]
+pub use active::point;

@@ -1,0 +1,272 @@
+//! The record: what a box is, as the fold of its events.
+//!
+//! [`Record::apply`] is the only thing that changes a record. It is pure: the same events give the
+//! same record anywhere, and an event that cannot be is denied by name and changes nothing.
+
+use minimal_proto::event::{Created, Started};
+use minimal_proto::keeper::Enforcement;
+use minimal_proto::{BoxId, BoxName, Ending, Event, EventData, Reason, State, Timestamp};
+
+/// A box as its journal tells it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// The box.
+    pub id: BoxId,
+    /// Its name now.
+    pub name: BoxName,
+    /// When it got its directory.
+    pub created_at: Timestamp,
+    /// When its entrypoint was executed, last.
+    pub started_at: Option<Timestamp>,
+    /// When it was seen to end.
+    pub ended_at: Option<Timestamp>,
+    /// `created`, `running`, `exited`, `stopped` or `failed`. The journal does not tell `pending`
+    /// and `materializing` from `created`: those are the daemon's knowledge.
+    pub state: State,
+    /// How it ended; none until then.
+    pub ending: Option<Ending>,
+    /// How many lives it has had; 0 before the first start.
+    pub lives: u32,
+    /// What isolation is in force; none before the first start.
+    pub enforcement: Option<Enforcement>,
+    /// The boot in which it was started last.
+    pub boot_id: Option<String>,
+    /// The last keeper's pid, for people.
+    pub keeper_pid: Option<i32>,
+    /// What failed beside the entrypoint, last.
+    pub degraded: Option<String>,
+    /// Whether the daemon reaps it after its end.
+    pub remove: bool,
+    /// The idempotency key of its creation.
+    pub idempotency_key: Option<String>,
+    /// SHA-256 (hex) of the request that made it.
+    pub request_digest: Option<String>,
+    /// The box that made it.
+    pub parent: Option<BoxId>,
+    /// The sequence number of the last event.
+    pub last_seq: u64,
+    /// Whether a stop was asked for in this life.
+    pub stop_requested: bool,
+}
+
+/// Why an event cannot follow those before it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Denied {
+    /// There are no events.
+    #[error("the journal holds no event")]
+    Empty,
+    /// The first event is another than `created`.
+    #[error("the first event is `{type_name}`, not `created`")]
+    NotCreated {
+        /// What it is.
+        type_name: String,
+    },
+    /// An event is missing, or there twice.
+    #[error("event {found} stands where event {expected} belongs")]
+    SeqGap {
+        /// The number that would follow.
+        expected: u64,
+        /// The number that stands there.
+        found: u64,
+    },
+    /// An event of another box.
+    #[error("event {seq} belongs to the box {found}")]
+    OtherBox {
+        /// The event's number.
+        seq: u64,
+        /// Whose it is.
+        found: BoxId,
+    },
+    /// A second `created`.
+    #[error("event {seq} creates a box that exists")]
+    CreatedTwice {
+        /// The event's number.
+        seq: u64,
+    },
+    /// A second start in one life, or a life out of order.
+    #[error("event {seq} starts life {found}, but {expected} would be next")]
+    Life {
+        /// The event's number.
+        seq: u64,
+        /// The life that could start; none can if the box has started and lives.
+        expected: NextLife,
+        /// The life it names.
+        found: u32,
+    },
+    /// An event that only a box without an ending can have.
+    #[error("event {seq}, `{type_name}`, comes after the ending")]
+    AfterEnding {
+        /// The event's number.
+        seq: u64,
+        /// What it is.
+        type_name: String,
+    },
+    /// `exited` for a box that never started.
+    #[error("event {seq} ends a box that never started as if it had")]
+    NeverStarted {
+        /// The event's number.
+        seq: u64,
+    },
+    /// `failed` for a box that has started.
+    #[error("event {seq} fails the start of a box that has started")]
+    HasStarted {
+        /// The event's number.
+        seq: u64,
+    },
+    /// `exited` or `failed` with an ending of the other kind.
+    #[error("event {seq}, `{type_name}`, cannot hold an ending of reason {reason}")]
+    WrongReason {
+        /// The event's number.
+        seq: u64,
+        /// What it is.
+        type_name: String,
+        /// The ending's reason.
+        reason: Reason,
+    },
+}
+
+/// Which life a box could start next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextLife {
+    /// This one.
+    Life(u32),
+    /// None: it runs.
+    NoneWhileRunning,
+}
+
+impl std::fmt::Display for NextLife {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Life(life) => write!(f, "life {life}"),
+            Self::NoneWhileRunning => f.write_str("no life while one runs"),
+        }
+    }
+}
+
+impl Record {
+    /// The record of a whole journal.
+    ///
+    /// # Errors
+    /// The first event that cannot follow those before it.
+    pub fn fold<'a>(events: impl IntoIterator<Item = &'a Event>) -> Result<Self, Denied> {
+        let mut events = events.into_iter();
+        let mut record = Self::begin(events.next().ok_or(Denied::Empty)?)?;
+        for event in events {
+            record.apply(event)?;
+        }
+        Ok(record)
+    }
+
+    /// The record after the first event.
+    ///
+    /// # Errors
+    /// It is not `created`, or not the first.
+    pub fn begin(first: &Event) -> Result<Self, Denied> {
+        if first.seq != 1 {
+            return Err(Denied::SeqGap { expected: 1, found: first.seq });
+        }
+        let EventData::Created(Created { name, remove, idempotency_key, request_digest }) =
+            &first.data
+        else {
+            return Err(Denied::NotCreated { type_name: first.data.type_name().to_owned() });
+        };
+        Ok(Self {
+            id: first.box_id,
+            name: name.clone(),
+            created_at: first.ts,
+            started_at: None,
+            ended_at: None,
+            state: State::Created,
+            ending: None,
+            lives: 0,
+            enforcement: None,
+            boot_id: None,
+            keeper_pid: None,
+            degraded: None,
+            remove: *remove,
+            idempotency_key: idempotency_key.clone(),
+            request_digest: request_digest.clone(),
+            parent: first.parent,
+            last_seq: 1,
+            stop_requested: false,
+        })
+    }
+
+    /// Takes the next event, or leaves the record as it was.
+    ///
+    /// # Errors
+    /// Why the event cannot follow.
+    pub fn apply(&mut self, event: &Event) -> Result<(), Denied> {
+        let seq = event.seq;
+        // A journal of 2^64 events cannot be; wrapping then denies rather than panics.
+        let expected = self.last_seq.wrapping_add(1);
+        if seq != expected {
+            return Err(Denied::SeqGap { expected, found: seq });
+        }
+        if event.box_id != self.id {
+            return Err(Denied::OtherBox { seq, found: event.box_id });
+        }
+        let ends_or_runs = matches!(
+            event.data,
+            EventData::Started(_)
+                | EventData::Degraded(_)
+                | EventData::StopRequested(_)
+                | EventData::Exited(_)
+                | EventData::Failed(_)
+        );
+        if ends_or_runs && self.ending.is_some() {
+            let type_name = event.data.type_name().to_owned();
+            return Err(Denied::AfterEnding { seq, type_name });
+        }
+        match &event.data {
+            EventData::Created(_) => return Err(Denied::CreatedTwice { seq }),
+            EventData::Started(started) => self.start(event, started)?,
+            EventData::Exited(ending) | EventData::Failed(ending) => self.end(event, ending)?,
+            EventData::Degraded(degraded) => self.degraded = Some(degraded.cause.clone()),
+            EventData::Renamed(renamed) => self.name = renamed.to.clone(),
+            EventData::StopRequested(_) => self.stop_requested = true,
+            // Notes for people, and events of a later version.
+            EventData::Attached(_) | EventData::Detached(_) | EventData::Unknown { .. } => {}
+        }
+        self.last_seq = seq;
+        Ok(())
+    }
+
+    fn start(&mut self, event: &Event, started: &Started) -> Result<(), Denied> {
+        let expected = match self.state {
+            State::Running => NextLife::NoneWhileRunning,
+            _ => NextLife::Life(self.lives.saturating_add(1)),
+        };
+        if expected != NextLife::Life(started.life) {
+            return Err(Denied::Life { seq: event.seq, expected, found: started.life });
+        }
+        self.state = State::Running;
+        self.lives = started.life;
+        self.started_at = Some(event.ts);
+        self.enforcement = Some(started.enforcement.clone());
+        self.boot_id = Some(started.boot_id.clone());
+        self.keeper_pid = Some(started.keeper_pid);
+        Ok(())
+    }
+
+    fn end(&mut self, event: &Event, ending: &Ending) -> Result<(), Denied> {
+        let seq = event.seq;
+        let failed = matches!(event.data, EventData::Failed(_));
+        match (failed, self.state == State::Running) {
+            (true, true) => return Err(Denied::HasStarted { seq }),
+            (false, false) => return Err(Denied::NeverStarted { seq }),
+            (true, false) | (false, true) => {}
+        }
+        if failed != (ending.reason() == Reason::StartFailed) {
+            let type_name = event.data.type_name().to_owned();
+            return Err(Denied::WrongReason { seq, type_name, reason: ending.reason() });
+        }
+        self.state = ending.state();
+        self.ended_at = Some(ending.at());
+        self.ending = Some(ending.clone());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
