@@ -1,1 +1,70 @@
-//! Not yet written.
+//! Support for tests: a world of its own for each, waiting, fault hooks, the leak guard.
+//!
+//! Start at [`TestEnv`]; `docs/testing.md` says how the pieces are meant to be used. Everything here
+//! panics with what was seen: a test has nobody to return an error to.
+
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "this crate is only linked into tests, whose way to fail is a panic and to skip is a print"
+)]
+
+pub mod account;
+pub mod binary;
+pub mod command;
+pub mod env;
+pub mod guard;
+pub mod hooks;
+pub mod need;
+pub mod process;
+pub mod tmpfs;
+pub mod wait;
+
+pub use account::Account;
+pub use command::{Min, Output, Running};
+pub use env::TestEnv;
+pub use hooks::{Hooks, Paused};
+pub use process::Process;
+pub use tmpfs::Tmpfs;
+pub use wait::{LIMIT, wait_until};
+
+/// Defines scenarios, each run as root and as an ordinary user: `name::root` and `name::user`.
+///
+/// ```ignore
+/// for_each_user! {
+///     /// What it shows.
+///     fn an_exit_code_is_the_commands(env) {
+///         env.min(["run", "--", "sh", "-c", "exit 7"]).run().assert_code(7);
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! for_each_user {
+    ($( $(#[doc = $doc:literal])* fn $name:ident($env:ident) $body:block )+) => { $(
+        $(#[doc = $doc])*
+        mod $name {
+            #[allow(unused_imports, clippy::allow_attributes_without_reason, clippy::allow_attributes)]
+            use super::*;
+
+            fn scenario($env: &mut $crate::TestEnv) $body
+
+            #[test]
+            fn root() {
+                if $crate::need::root() && $crate::need::userns(&$crate::Account::current()) {
+                    scenario(&mut $crate::TestEnv::new());
+                }
+            }
+
+            #[test]
+            fn user() {
+                if let Some(account) = $crate::need::user() {
+                    if $crate::need::userns(&account) {
+                        scenario(&mut $crate::TestEnv::for_account(account));
+                    }
+                }
+            }
+        }
+    )+ };
+}

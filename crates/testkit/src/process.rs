@@ -1,0 +1,188 @@
+//! Processes below the test, by the process tree.
+//!
+//! The test process is the reaper of its descendants, so a process of ours stays below it however
+//! often it forked and whatever session it is in.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::sync::Once;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+
+use crate::wait_until;
+
+/// A process, told apart from a later one of the same number by its start time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its pid on the host.
+    pub pid: i32,
+    /// Its parent's.
+    pub parent: i32,
+    /// The state letter of proc_pid_stat(5).
+    pub state: char,
+    /// Its arguments, joined by spaces; for our own, what they say they are.
+    pub command: String,
+    /// Its start, in clock ticks since boot.
+    start: u64,
+}
+
+impl Process {
+    /// Reads one; `None` if there is no such process.
+    #[must_use]
+    pub fn read(pid: i32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name is in parentheses and may hold anything.
+        let name = stat.get(stat.find('(')? + 1..stat.rfind(')')?)?;
+        let fields: Vec<&str> = stat.get(stat.rfind(')')? + 2..)?.split(' ').collect();
+        let cmdline = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let command = String::from_utf8_lossy(&cmdline).replace('\0', " ").trim().to_owned();
+        Some(Self {
+            pid,
+            state: fields.first()?.chars().next()?,
+            parent: fields.get(1)?.parse().ok()?,
+            start: fields.get(19)?.parse().ok()?,
+            command: if command.is_empty() { name.to_owned() } else { command },
+        })
+    }
+
+    /// Whether it still runs: neither gone nor a zombie.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        Self::read(self.pid)
+            .is_some_and(|now| now.start == self.start && !matches!(now.state, 'Z' | 'X'))
+    }
+
+    /// Whether it is stopped by a signal.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        Self::read(self.pid).is_some_and(|now| now.start == self.start && now.state == 'T')
+    }
+
+    /// Signals it, if it is still the same process.
+    pub fn signal(&self, signal: Signal) {
+        if let Some(pidfd) = self.pidfd() {
+            // It may end in between: then there is nothing to signal.
+            rustix::process::pidfd_send_signal(pidfd, signal).ok();
+        }
+    }
+
+    /// `kill -9`, and waits until it is gone.
+    ///
+    /// # Panics
+    /// If it does not go.
+    pub fn kill(&self) {
+        self.signal(Signal::KILL);
+        self.wait_gone(crate::LIMIT);
+    }
+
+    /// `kill -STOP`, and waits until it has stopped.
+    ///
+    /// # Panics
+    /// If it does not stop.
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+        wait_until("the process has stopped", crate::LIMIT, || {
+            if self.is_stopped() { Ok(()) } else { Err(Self::read(self.pid)) }
+        });
+    }
+
+    /// Waits until it is gone or a zombie.
+    ///
+    /// # Panics
+    /// If it is still there after `limit`.
+    #[track_caller]
+    pub fn wait_gone(&self, limit: Duration) {
+        if let Some(pidfd) = self.pidfd() {
+            assert!(wait_pidfd(&pidfd, limit), "still there after {limit:?}: {self:?}");
+        }
+    }
+
+    /// How much memory it has of its own and as its share of what it shares, in KiB.
+    #[must_use]
+    pub fn pss_kib(&self) -> Option<u64> {
+        let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", self.pid)).ok()?;
+        field_kib(&rollup, "Pss:")
+    }
+
+    /// The most memory it ever had resident, in KiB.
+    #[must_use]
+    pub fn peak_rss_kib(&self) -> Option<u64> {
+        field_kib(&fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?, "VmHWM:")
+    }
+
+    /// A handle on it, if it is still the same process.
+    fn pidfd(&self) -> Option<OwnedFd> {
+        let pidfd =
+            rustix::process::pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::empty()).ok()?;
+        // Only now is the number held: check that it did not change hands before.
+        self.is_alive().then_some(pidfd)
+    }
+}
+
+fn field_kib(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()
+}
+
+/// Waits until the process of a pidfd has ended; false if `limit` passes first.
+pub(crate) fn wait_pidfd(pidfd: &OwnedFd, limit: Duration) -> bool {
+    let timeout = Timespec {
+        tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: limit.subsec_nanos().into(),
+    };
+    loop {
+        match poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&timeout)) {
+            Ok(ready) => return ready > 0,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => panic!("polling a pidfd: {error}"),
+        }
+    }
+}
+
+/// Makes this process the reaper of all its descendants. From then on [`below`] sees them all.
+pub(crate) fn become_reaper() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+            .expect("a process may always make itself a reaper");
+    });
+}
+
+/// Every living process below this one, in the order of their numbers.
+#[must_use]
+pub fn below() -> Vec<Process> {
+    let this = rustix::process::getpid().as_raw_nonzero().get();
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        if let Some(process) = pid.and_then(Process::read) {
+            all.insert(process.pid, process);
+        }
+    }
+    let is_below = |process: &Process| {
+        let mut parent = process.parent;
+        // A tree that changes while it is read could close a circle: the depth bounds the walk.
+        for _ in 0..all.len() {
+            if parent == this {
+                return true;
+            }
+            match all.get(&parent) {
+                Some(next) => parent = next.parent,
+                None => return false,
+            }
+        }
+        false
+    };
+    all.values()
+        .filter(|process| !matches!(process.state, 'Z' | 'X') && is_below(process))
+        .cloned()
+        .collect()
+}
+
+/// Reaps orphans that ended and fell to this process. Only where no child of the test's own is left
+/// to wait for.
+pub(crate) fn reap_orphans() {
+    while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
+}
