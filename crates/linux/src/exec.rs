@@ -50,6 +50,12 @@ impl Program {
         Ok(Self { argv, environment })
     }
 
+    /// The program's name, for messages.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.argv[0].to_string_lossy().into_owned()
+    }
+
     /// Executes it; returns only if that failed. A name without a slash is searched on `path`
     /// (colon-separated), as execvp(3) does, but a text without `#!` is never given to a shell.
     pub fn execute(&self, path: &[u8]) -> ExecFault {
@@ -66,7 +72,7 @@ impl Program {
                 ExecFault::NotFound => {}
                 // A directory of that name on the path is no program; shells look further.
                 ExecFault::Directory if fault == ExecFault::NotFound => {
-                    fault = ExecFault::Directory
+                    fault = ExecFault::Directory;
                 }
                 ExecFault::NoPermission
                     if matches!(fault, ExecFault::NotFound | ExecFault::Directory) =>
@@ -94,7 +100,9 @@ impl Program {
         match error.raw_os_error() {
             Some(libc::ENOENT) if metadata.is_ok() => ExecFault::NoInterpreter,
             Some(libc::ENOENT | libc::ENOTDIR) => ExecFault::NotFound,
-            Some(libc::EACCES | libc::EISDIR) if metadata.as_ref().is_ok_and(std::fs::Metadata::is_dir) => {
+            Some(libc::EACCES | libc::EISDIR)
+                if metadata.as_ref().is_ok_and(std::fs::Metadata::is_dir) =>
+            {
                 ExecFault::Directory
             }
             Some(libc::EACCES | libc::EPERM) => ExecFault::NoPermission,

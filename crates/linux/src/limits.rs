@@ -30,12 +30,12 @@ pub fn set_for_box() {
             (None, hard) => hard,
         };
         // A soft limit at or below the hard one is always allowed.
-        drop(setrlimit(resource, Rlimit { current, maximum: hard }));
+        setrlimit(resource, Rlimit { current, maximum: hard }).ok();
     }
 }
 
 /// Raises the soft limit of open files to the hard one: a daemon has a few for each box and client.
 pub fn raise_open_files() {
     let hard = getrlimit(Resource::Nofile).maximum;
-    drop(setrlimit(Resource::Nofile, Rlimit { current: hard, maximum: hard }));
+    setrlimit(Resource::Nofile, Rlimit { current: hard, maximum: hard }).ok();
 }

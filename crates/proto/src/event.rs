@@ -143,7 +143,11 @@ impl EventData {
         }
     }
 
-    fn from_value(type_name: String, data: Value) -> Result<Self, serde_json::Error> {
+    /// The event of this type with this data.
+    ///
+    /// # Errors
+    /// The data is not of the type's form.
+    pub fn from_parts(type_name: String, data: Value) -> Result<Self, serde_json::Error> {
         Ok(match type_name.as_str() {
             "created" => Self::Created(serde_json::from_value(data)?),
             "started" => Self::Started(serde_json::from_value(data)?),
@@ -198,7 +202,7 @@ impl<'de> Deserialize<'de> for Event {
             ts: json.ts,
             box_id: json.box_id,
             parent: json.parent,
-            data: EventData::from_value(json.type_name, json.data).map_err(de::Error::custom)?,
+            data: EventData::from_parts(json.type_name, json.data).map_err(de::Error::custom)?,
         })
     }
 }

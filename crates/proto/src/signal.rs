@@ -33,8 +33,12 @@ impl Signal {
     pub const USR1: Self = Self(10);
     /// User-defined.
     pub const USR2: Self = Self(12);
+    /// A pipe or socket that nobody reads.
+    pub const PIPE: Self = Self(13);
     /// A request to end.
     pub const TERM: Self = Self(15);
+    /// A child ended, stopped or went on.
+    pub const CHLD: Self = Self(17);
     /// Continue if stopped.
     pub const CONT: Self = Self(18);
 

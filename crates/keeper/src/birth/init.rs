@@ -1,0 +1,148 @@
+//! The box's init: the first process of its pid namespace.
+//!
+//! It assembles the box, gives up every privilege but that to signal, and then waits on its
+//! lifeline. When the keeper is gone it ends, and the kernel ends everything in the box with it.
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use minimal_linux::creds::{self, GroupsKept};
+use minimal_linux::fork::exit_now;
+use minimal_linux::{fds, record_lock, signals, socket, title, wait};
+use minimal_proto::Signal;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::thread::CapabilitySet;
+
+use super::assemble::Assembly;
+use super::given::GivenMounts;
+use super::report::{self, Report};
+use crate::plan::Plan;
+use crate::users::Users;
+
+/// The keeper's word that the maps are written.
+pub(crate) const RELEASE: u8 = b'r';
+/// The keeper's order to send TERM to everything in the box.
+pub(crate) const TERM_ALL: u8 = b't';
+/// The keeper's order to end once nothing is left in the box. Given after the entrypoint was
+/// reaped: until then its children are its own and not init's.
+pub(crate) const END_WHEN_EMPTY: u8 = b'q';
+
+/// The byte of life.lock that init holds (`minimal_store::locks`).
+const INIT_BYTE: u64 = 1;
+
+/// The body of init, from its clone to its end.
+pub(super) fn run(
+    plan: &Plan,
+    given: GivenMounts,
+    lifeline: &OwnedFd,
+    life_lock: BorrowedFd<'_>,
+    users: Users,
+) -> ! {
+    match assemble(plan, given, lifeline.as_fd(), life_lock, users) {
+        Ok(child_events) => wait_for_the_end(lifeline.as_fd(), &child_events),
+        Err((step, error)) => {
+            let (what, errno) = (error.to_string(), error.raw_os_error());
+            // Without a keeper there is nobody to tell, and the box ends either way.
+            report::send(lifeline.as_fd(), &Report::Failed { step, what, errno }).ok();
+        }
+    }
+    exit_now(0)
+}
+
+fn assemble(
+    plan: &Plan,
+    given: GivenMounts,
+    lifeline: BorrowedFd<'_>,
+    life_lock: BorrowedFd<'_>,
+    users: Users,
+) -> Result<OwnedFd, (Option<usize>, io::Error)> {
+    let preparation = |error| (None, error);
+    let groups = prepare(lifeline, life_lock, users).map_err(preparation)?;
+    let mut assembly = Assembly::new(given, CapabilitySet::KILL);
+    for (number, step) in plan.steps.iter().enumerate() {
+        if step.may_hang() {
+            report::send(lifeline, &Report::Step(number)).map_err(preparation)?;
+        }
+        assembly.take(step).map_err(|error| (Some(number), error))?;
+    }
+    let missing = assembly.missing();
+    drop(assembly);
+    let child_events = signals::child_events().map_err(preparation)?;
+    // A forked process closes nothing by exec: what is left open here stays open in the box's
+    // first process for its whole life.
+    fds::close_all_except(&[lifeline, life_lock, child_events.as_fd()]).map_err(preparation)?;
+    let groups_kept = groups == GroupsKept::Yes;
+    report::send(lifeline, &Report::Ready { groups_kept, missing }).map_err(preparation)?;
+    Ok(child_events)
+}
+
+fn prepare(
+    lifeline: BorrowedFd<'_>,
+    life_lock: BorrowedFd<'_>,
+    users: Users,
+) -> io::Result<GroupsKept> {
+    let mut byte = [0; 1];
+    // Before the maps are written nobody in this namespace is anybody.
+    let (length, _) = socket::receive(lifeline, &mut byte)?;
+    if length != 1 || byte != [RELEASE] {
+        exit_now(0);
+    }
+    title::set("min-init").ok();
+    let groups = creds::become_user(users.init_id(), users.init_id())?;
+    // The change of user made us visible again and forgot the parent-death signal, so both come
+    // after it. The lifeline covers the moment between our clone and now.
+    creds::hide_from_others()?;
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    // Whoever obtains the keeper's lock and this one knows that nothing of the box is left.
+    if !record_lock::try_write_lock(life_lock, INIT_BYTE)? {
+        return Err(io::Error::other("another init of this box is alive"));
+    }
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    Ok(groups)
+}
+
+/// Reaps orphans and takes the keeper's orders until there is a reason to end.
+fn wait_for_the_end(lifeline: BorrowedFd<'_>, child_events: &OwnedFd) {
+    let mut end_when_empty = false;
+    loop {
+        let mut fds = [
+            PollFd::from_borrowed_fd(lifeline, PollFlags::IN),
+            PollFd::new(child_events, PollFlags::IN),
+        ];
+        match poll(&mut fds, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return,
+        }
+        if !fds[0].revents().is_empty() {
+            let mut orders = [0; 8];
+            match socket::receive(lifeline, &mut orders) {
+                // The keeper is gone, or does not speak our language.
+                Ok((0, _)) | Err(_) => return,
+                Ok((length, _)) => {
+                    for order in &orders[..length] {
+                        match *order {
+                            TERM_ALL => term_all(),
+                            END_WHEN_EMPTY => end_when_empty = true,
+                            _ => {}
+                        }
+                    }
+                }
+            }
+        }
+        // The number of events says nothing: several ends may be one signal.
+        let mut events = [0; 512];
+        rustix::io::read(child_events, &mut events).ok();
+        let children_left = wait::reap_orphans().unwrap_or(true);
+        if end_when_empty && !children_left {
+            return;
+        }
+    }
+}
+
+fn term_all() {
+    // A stopped process takes TERM only once it goes on.
+    for signal in [Signal::TERM, Signal::CONT] {
+        // None left is what we want; anything else ends with the KILL that follows.
+        signals::signal_all(signal).ok();
+    }
+}

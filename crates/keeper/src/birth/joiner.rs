@@ -1,0 +1,281 @@
+//! The way into a box: a short-lived child of the keeper that enters the box's namespaces and makes
+//! the entrypoint there as the keeper's own child.
+
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use minimal_linux::exec::{ExecFault, Program};
+use minimal_linux::fork::{Forked, exit_now, fork, fork_sibling};
+use minimal_linux::{Child, creds, fds, limits, namespaces, signals};
+use minimal_proto::ending::StartFault;
+use minimal_store::hook;
+use rustix::thread::CapabilitySet;
+
+use super::{BirthError, at, readable_before};
+use crate::users::BOX_USER;
+
+/// A report of joiner or entrypoint: a tag, a detail, and a number (pid or errno), so small that a
+/// write to a pipe is whole (pipe(7), PIPE_BUF).
+type Record = [u8; 6];
+
+const ENTRYPOINT_PID: u8 = 1;
+const ABOUT_TO_EXEC: u8 = 2;
+const STEP_FAILED: u8 = 3;
+const EXEC_FAILED: u8 = 4;
+
+/// Steps of joiner and entrypoint, by the number in a report.
+const STEPS: [&str; 6] = [
+    "hide the process that enters the box",
+    "enter the box's namespaces",
+    "make the entrypoint's process",
+    "become the box's user",
+    "enter the working directory",
+    "drop privileges",
+];
+
+/// Starts a program in the box whose init this is, with these as its descriptors 0, 1 and 2.
+pub(super) fn start(
+    init: &Child,
+    program: &Program,
+    path: &[u8],
+    cwd: &Path,
+    streams: [BorrowedFd<'_>; 3],
+    limit: Duration,
+) -> Result<Child, BirthError> {
+    hook::point("keeper.birth.before_exec").map_err(at("enter the box"))?;
+    let (reader, writer) = io::pipe().map_err(at("make a pipe"))?;
+    let mut joiner = match fork().map_err(at("make the process that enters the box"))? {
+        Forked::Child => {
+            drop(reader);
+            let failure = join_and_execute(init, program, path, cwd, streams, &writer);
+            report(&writer, &failure);
+            exit_now(127)
+        }
+        Forked::Parent(child) => child,
+    };
+    drop(writer);
+    let outcome = Outcome::read(reader, Instant::now() + limit);
+    // A joiner that hangs must not outlive the attempt.
+    joiner.signal(minimal_proto::Signal::KILL).ok();
+    joiner.reap().map_err(at("wait for the process that entered the box"))?;
+    let mut entrypoint =
+        outcome.pid.map(Child::adopt).transpose().map_err(at("watch the entrypoint"))?;
+    let failure = match (outcome.failure, &entrypoint) {
+        (None, Some(_)) if outcome.about_to_exec => {
+            hook::point("keeper.birth.after_exec").map_err(at("execute the program"))?;
+            return Ok(entrypoint.take().expect("it was just there"));
+        }
+        (None, _) => BirthError::new(
+            "execute the program",
+            &io::Error::other("its process was killed before it could"),
+        ),
+        (Some(failure), _) => failure.into_error(program, path, cwd),
+    };
+    if let Some(mut entrypoint) = entrypoint {
+        entrypoint.signal(minimal_proto::Signal::KILL).ok();
+        entrypoint.reap().ok();
+    }
+    Err(failure)
+}
+
+/// What stopped joiner or entrypoint.
+enum Failure {
+    Step(usize, i32),
+    Exec(ExecFault),
+    Limit,
+}
+
+fn step(number: usize) -> impl FnOnce(io::Error) -> Failure {
+    move |error| Failure::Step(number, error.raw_os_error().unwrap_or(0))
+}
+
+/// The joiner, and in its child the entrypoint until its exec. Returns only what went wrong; the
+/// joiner itself ends here once its child is made.
+fn join_and_execute(
+    init: &Child,
+    program: &Program,
+    path: &[u8],
+    cwd: &Path,
+    streams: [BorrowedFd<'_>; 3],
+    writer: &io::PipeWriter,
+) -> Failure {
+    let attempt = || -> Result<std::convert::Infallible, Failure> {
+        // Before the first moment in which anything in the box could see us.
+        creds::hide_from_others().map_err(step(0))?;
+        namespaces::join(init).map_err(step(1))?;
+        if let Some(pid) = fork_sibling().map_err(step(2))? {
+            let mut record: Record = [ENTRYPOINT_PID, 0, 0, 0, 0, 0];
+            record[2..].copy_from_slice(&pid.to_le_bytes());
+            write(writer, record);
+            exit_now(0);
+        }
+        become_entrypoint(cwd, streams)?;
+        write(writer, [ABOUT_TO_EXEC, 0, 0, 0, 0, 0]);
+        Err(Failure::Exec(program.execute(path)))
+    };
+    match attempt() {
+        Ok(never) => match never {},
+        Err(failure) => failure,
+    }
+}
+
+fn become_entrypoint(cwd: &Path, streams: [BorrowedFd<'_>; 3]) -> Result<(), Failure> {
+    let user = || -> io::Result<()> {
+        creds::become_user(BOX_USER, BOX_USER)?;
+        // The change of user made us visible again.
+        creds::hide_from_others()?;
+        // Its own session and group: a signal for it reaches it and its children, and nobody else.
+        rustix::process::setsid()?;
+        Ok(())
+    };
+    user().map_err(step(3))?;
+    rustix::process::chdir(cwd).map_err(|error| step(4)(error.into()))?;
+    let privileges = || -> io::Result<()> {
+        for (stream, number) in streams.into_iter().zip(0..) {
+            fds::set_standard(stream, number)?;
+        }
+        fds::close_on_exec_from(3)?;
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+        limits::set_for_box();
+        signals::reset();
+        creds::drop_privileges(CapabilitySet::empty())
+    };
+    privileges().map_err(step(5))
+}
+
+fn write(mut writer: &io::PipeWriter, record: Record) {
+    // Without a keeper there is nobody to tell, and the box ends with it.
+    writer.write_all(&record).ok();
+}
+
+fn report(writer: &io::PipeWriter, failure: &Failure) {
+    let (tag, detail, number) = match *failure {
+        Failure::Step(number, errno) => {
+            (STEP_FAILED, u8::try_from(number).expect("there are six steps"), errno)
+        }
+        Failure::Exec(fault) => {
+            let (detail, errno) = match fault {
+                ExecFault::NotFound => (0, 0),
+                ExecFault::Directory => (1, 0),
+                ExecFault::NoPermission => (2, 0),
+                ExecFault::NoInterpreter => (3, 0),
+                ExecFault::BadFormat => (4, 0),
+                ExecFault::Other(errno) => (5, errno),
+            };
+            (EXEC_FAILED, detail, errno)
+        }
+        Failure::Limit => return,
+    };
+    let mut record: Record = [tag, detail, 0, 0, 0, 0];
+    record[2..].copy_from_slice(&number.to_le_bytes());
+    write(writer, record);
+}
+
+/// Everything the pipe said.
+struct Outcome {
+    pid: Option<i32>,
+    about_to_exec: bool,
+    failure: Option<Failure>,
+}
+
+impl Outcome {
+    /// Reads until the pipe ends: by the exec, which closes it, or by the death of all who hold it.
+    fn read(mut reader: io::PipeReader, deadline: Instant) -> Self {
+        let mut outcome = Self { pid: None, about_to_exec: false, failure: None };
+        let mut record: Record = [0; 6];
+        loop {
+            match readable_before(reader.as_fd(), deadline) {
+                Ok(true) => {}
+                Ok(false) | Err(_) => {
+                    outcome.failure = Some(Failure::Limit);
+                    return outcome;
+                }
+            }
+            if reader.read_exact(&mut record).is_err() {
+                return outcome;
+            }
+            let [tag, detail, number @ ..] = record;
+            let number = i32::from_le_bytes(number);
+            match tag {
+                ENTRYPOINT_PID => outcome.pid = Some(number),
+                ABOUT_TO_EXEC => outcome.about_to_exec = true,
+                STEP_FAILED => outcome.failure = Some(Failure::Step(usize::from(detail), number)),
+                EXEC_FAILED => {
+                    outcome.failure = Some(Failure::Exec(match detail {
+                        0 => ExecFault::NotFound,
+                        1 => ExecFault::Directory,
+                        2 => ExecFault::NoPermission,
+                        3 => ExecFault::NoInterpreter,
+                        4 => ExecFault::BadFormat,
+                        _ => ExecFault::Other(number),
+                    }));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Failure {
+    fn into_error(self, program: &Program, path: &[u8], cwd: &Path) -> BirthError {
+        match self {
+            Self::Limit => BirthError::new("enter the box", &io::ErrorKind::TimedOut.into()),
+            Self::Step(number, errno) => {
+                let step = STEPS.get(number).copied().unwrap_or("enter the box");
+                let error = io::Error::from_raw_os_error(errno);
+                let mut failed = BirthError::new(step, &error);
+                if number == 4 {
+                    failed.message = format!("cannot {step} {} in the box: {error}", cwd.display());
+                }
+                failed
+            }
+            Self::Exec(fault) => exec_error(fault, &program.name(), path),
+        }
+    }
+}
+
+fn exec_error(fault: ExecFault, name: &str, path: &[u8]) -> BirthError {
+    let (counted, errno, why) = match fault {
+        ExecFault::NotFound if name.contains('/') => (
+            StartFault::NotFound,
+            rustix::io::Errno::NOENT.raw_os_error(),
+            "there is no such file in the box".to_owned(),
+        ),
+        ExecFault::NotFound => (
+            StartFault::NotFound,
+            rustix::io::Errno::NOENT.raw_os_error(),
+            format!("no such program on the box's PATH ({})", String::from_utf8_lossy(path)),
+        ),
+        ExecFault::Directory => (
+            StartFault::NotExecutable,
+            rustix::io::Errno::ACCESS.raw_os_error(),
+            "it is a directory".to_owned(),
+        ),
+        ExecFault::NoPermission => (
+            StartFault::NotExecutable,
+            rustix::io::Errno::ACCESS.raw_os_error(),
+            "the box's user may not execute it".to_owned(),
+        ),
+        ExecFault::NoInterpreter => (
+            StartFault::NotExecutable,
+            rustix::io::Errno::NOENT.raw_os_error(),
+            "the interpreter it names is not in the box".to_owned(),
+        ),
+        ExecFault::BadFormat => (
+            StartFault::NotExecutable,
+            rustix::io::Errno::NOEXEC.raw_os_error(),
+            "it is neither a program of this machine nor a script with a `#!` line".to_owned(),
+        ),
+        ExecFault::Other(errno) => {
+            (StartFault::Other, errno, io::Error::from_raw_os_error(errno).to_string())
+        }
+    };
+    BirthError {
+        fault: counted,
+        step: "execute the program".to_owned(),
+        message: format!("cannot execute `{name}`: {why}"),
+        errno: Some(errno),
+    }
+}

@@ -1,0 +1,252 @@
+//! Birth: from a plan to a running entrypoint.
+//!
+//! ```text
+//! keeper ──clone into new namespaces──▶ init: waits ◀─ maps written, release
+//!                                       init: takes the plan's steps, reports, waits on its lifeline
+//! keeper ──fork──▶ joiner: enters init's namespaces ──clone(CLONE_PARENT)──▶ entrypoint ──exec
+//!                  and is gone                                               (the keeper's own child)
+//! ```
+//!
+//! The keeper is the kernel's parent of init and entrypoint, so it reads how both ended itself.
+
+mod assemble;
+mod given;
+mod init;
+mod joiner;
+mod report;
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::time::{Duration, Instant};
+
+use minimal_linux::creds::GroupsKept;
+use minimal_linux::exec::Program;
+use minimal_linux::fork::{BOX_NAMESPACES, Forked, fork_into_new_namespaces};
+use minimal_linux::namespaces::{Setgroups, write_id_maps};
+use minimal_linux::{Child, socket};
+use minimal_proto::ending::StartFault;
+use minimal_proto::keeper::{Enforcement, Missing, Start};
+use minimal_proto::spec::EnvSource;
+use minimal_store::hook;
+use minimal_store::{BoxDir, LifeLock};
+
+pub(crate) use init::{END_WHEN_EMPTY, TERM_ALL};
+
+use crate::plan::{Plan, base_environment};
+use crate::users::Users;
+
+/// How long assembling a box may take: it only makes mounts, so this bounds a dead network mount.
+const ASSEMBLY_LIMIT: Duration = Duration::from_secs(30);
+/// How long entering the box and executing the program may take.
+const EXEC_LIMIT: Duration = Duration::from_secs(30);
+
+/// A box that runs.
+#[derive(Debug)]
+pub(crate) struct Newborn {
+    /// The first process of the box's pid namespace.
+    pub(crate) init: Child,
+    /// Our end of what init waits on: it ends with us.
+    pub(crate) lifeline: OwnedFd,
+    /// The entrypoint.
+    pub(crate) entrypoint: Child,
+    /// The writing end of its stdin, if it takes input.
+    pub(crate) stdin: Option<OwnedFd>,
+    /// The reading end of its stdout.
+    pub(crate) stdout: OwnedFd,
+    /// The reading end of its stderr.
+    pub(crate) stderr: OwnedFd,
+    /// What isolation is in force.
+    pub(crate) enforcement: Enforcement,
+}
+
+/// A birth that failed. Nothing of the box runs any more.
+#[derive(Debug)]
+pub(crate) struct BirthError {
+    /// How it counts.
+    pub(crate) fault: StartFault,
+    /// What was attempted.
+    pub(crate) step: String,
+    /// On what, and why it failed.
+    pub(crate) message: String,
+    /// The kernel's answer.
+    pub(crate) errno: Option<i32>,
+}
+
+impl BirthError {
+    pub(crate) fn new(step: &str, error: &io::Error) -> Self {
+        let errno = error.raw_os_error();
+        let message = format!("cannot {step}: {error}");
+        Self { fault: StartFault::Other, step: step.to_owned(), message, errno }
+    }
+}
+
+/// Names the step an I/O error belongs to.
+fn at(step: &str) -> impl FnOnce(io::Error) -> BirthError + '_ {
+    move |error| BirthError::new(step, &error)
+}
+
+/// An init that was cloned and has not been given a reason to live yet. Dropped, it is killed and
+/// reaped, and with it whatever had been put into its namespaces.
+struct Unborn {
+    init: Option<Child>,
+}
+
+impl Unborn {
+    fn init(&self) -> &Child {
+        self.init.as_ref().expect("it is taken only when the birth is over")
+    }
+}
+
+impl Drop for Unborn {
+    fn drop(&mut self) {
+        if let Some(mut init) = self.init.take() {
+            // It is our child and not reaped, so the signal reaches it or finds it dead already.
+            init.signal(minimal_proto::Signal::KILL).ok();
+            init.reap().ok();
+        }
+    }
+}
+
+/// Makes the box and executes its entrypoint.
+pub(crate) fn give_birth(
+    start: &Start,
+    box_dir: &BoxDir,
+    life_lock: &LifeLock,
+    users: Users,
+) -> Result<Newborn, BirthError> {
+    let plan = Plan::for_spec(&start.spec, &start.name);
+    let (program, path) = program(start).map_err(at("lay out arguments and environment"))?;
+    let given = given::prepare(&plan, box_dir, users)?;
+    let pipes = Pipes::new(start.options.input, users).map_err(at("make pipes"))?;
+    let (lifeline, init_end) = socket::message_pair().map_err(at("make init's lifeline"))?;
+    hook::point("keeper.birth.before_clone").map_err(at("make namespaces"))?;
+    let init = match fork_into_new_namespaces().map_err(at("make namespaces"))? {
+        Forked::Child => init::run(&plan, given, &init_end, life_lock.fd(), users),
+        Forked::Parent(init) => init,
+    };
+    let mut unborn = Unborn { init: Some(init) };
+    drop((init_end, given));
+    hook::point("keeper.birth.after_clone").map_err(at("map the box's users"))?;
+    let pid = unborn.init().pid().to_string();
+    let map = users.map();
+    write_id_maps(&pid, &map, &map, Setgroups::Inherit).map_err(at("map the box's users"))?;
+    socket::send(lifeline.as_fd(), &[init::RELEASE], None).map_err(at("release the box's init"))?;
+    let assembled = report::await_assembly(&lifeline, &plan, ASSEMBLY_LIMIT)?;
+    let cwd = &plan.working_directory;
+    let entrypoint = joiner::start(unborn.init(), &program, &path, cwd, pipes.inner(), EXEC_LIMIT)?;
+    let enforcement = enforcement(users, assembled.missing, assembled.groups);
+    Ok(Newborn {
+        init: unborn.init.take().expect("nobody has taken it"),
+        lifeline,
+        entrypoint,
+        stdin: pipes.stdin.map(|(_, write)| write),
+        stdout: pipes.stdout.0,
+        stderr: pipes.stderr.0,
+        enforcement,
+    })
+}
+
+fn enforcement(users: Users, mut missing: Vec<Missing>, groups: GroupsKept) -> Enforcement {
+    if groups == GroupsKept::Yes {
+        missing.push(Missing {
+            what: "supplementary_groups".to_owned(),
+            why: "a namespace with one user cannot give up the caller's groups".to_owned(),
+        });
+    }
+    missing.push(Missing {
+        what: "limits".to_owned(),
+        why: "memory and process limits are not set by this version".to_owned(),
+    });
+    Enforcement {
+        namespaces: BOX_NAMESPACES.iter().map(|name| (*name).to_owned()).collect(),
+        users: users.as_str().to_owned(),
+        uid_map: users.map().iter().map(|it| (it.inside, it.outside, it.count)).collect(),
+        network: "none".to_owned(),
+        no_new_privs: true,
+        capabilities: Vec::new(),
+        missing,
+    }
+}
+
+/// Lays out what is executed, and the path it is searched on.
+fn program(start: &Start) -> io::Result<(Program, Vec<u8>)> {
+    let execution = &start.spec.execution;
+    let mut environment: std::collections::BTreeMap<Vec<u8>, Vec<u8>> =
+        base_environment(start.box_id, &start.name)
+            .into_iter()
+            .map(|(name, value)| (name.into_bytes(), value.into_bytes()))
+            .collect();
+    for (name, source) in &execution.env {
+        let value = match source {
+            EnvSource::Value(value) => value,
+            EnvSource::Given => start
+                .values
+                .get(name)
+                .ok_or_else(|| io::Error::other(format!("no value was given for {name}")))?,
+        };
+        environment.insert(name.clone().into_bytes(), value.as_bytes().to_vec());
+    }
+    let path = environment.get(b"PATH".as_slice()).cloned().unwrap_or_default();
+    let program = Program::new(
+        execution.exec.iter().map(minimal_proto::ByteString::as_bytes),
+        environment.iter().map(|(name, value)| (name.as_slice(), value.as_slice())),
+    )?;
+    Ok((program, path))
+}
+
+/// The entrypoint's three streams: for each the reading and the writing end.
+struct Pipes {
+    stdin: Option<(OwnedFd, OwnedFd)>,
+    null: Option<OwnedFd>,
+    stdout: (OwnedFd, OwnedFd),
+    stderr: (OwnedFd, OwnedFd),
+}
+
+impl Pipes {
+    fn new(input: bool, users: Users) -> io::Result<Self> {
+        let pipe = || -> io::Result<(OwnedFd, OwnedFd)> {
+            let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+            if let Users::Range { .. } = users {
+                // A program that opens /dev/stdout opens the pipe anew, which its owner may.
+                let owner = users.owner();
+                rustix::fs::fchown(
+                    &read,
+                    Some(rustix::fs::Uid::from_raw(owner)),
+                    Some(rustix::fs::Gid::from_raw(owner)),
+                )?;
+            }
+            Ok((read, write))
+        };
+        let stdin = if input { Some(pipe()?) } else { None };
+        let null = match stdin {
+            Some(_) => None,
+            None => Some(OwnedFd::from(std::fs::File::open("/dev/null")?)),
+        };
+        Ok(Self { stdin, null, stdout: pipe()?, stderr: pipe()? })
+    }
+
+    /// The ends the entrypoint gets, as its descriptors 0, 1 and 2.
+    fn inner(&self) -> [std::os::fd::BorrowedFd<'_>; 3] {
+        let stdin = match (&self.stdin, &self.null) {
+            (Some((read, _)), _) => read.as_fd(),
+            (None, Some(null)) => null.as_fd(),
+            (None, None) => unreachable!("one of the two is made"),
+        };
+        [stdin, self.stdout.1.as_fd(), self.stderr.1.as_fd()]
+    }
+}
+
+/// Waits until `fd` can be read or the time is over.
+fn readable_before(fd: std::os::fd::BorrowedFd<'_>, deadline: Instant) -> io::Result<bool> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
+        let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A daemon's connection to this keeper.
+
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use minimal_proto::keeper::{Decoder, FromKeeper, Incoming, ToKeeper, encode_json};
+
+/// How much may wait to be sent before the daemon counts as gone. Events are few and log ends are
+/// sent on credit, so only a daemon that never reads gets here.
+const OUT_LIMIT: usize = 4 << 20;
+
+/// How much is read at a time.
+const READ: usize = 64 << 10;
+
+/// One connection, without waiting on either side.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "four independent facts about one peer")]
+pub(crate) struct Connection {
+    stream: UnixStream,
+    decoder: Decoder,
+    out: Vec<u8>,
+    gone: bool,
+    /// Whether it may be told of the log's growth.
+    credit: bool,
+    /// Whether a client that writes input is behind it.
+    pub(crate) has_writer: bool,
+    /// Whether the client that pins the log is behind it.
+    pub(crate) has_pin: bool,
+}
+
+impl Connection {
+    /// Takes a connection, with what was read from it already.
+    pub(crate) fn new(stream: UnixStream, decoder: Decoder) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            stream,
+            decoder,
+            out: Vec::new(),
+            gone: false,
+            credit: true,
+            has_writer: false,
+            has_pin: false,
+        })
+    }
+
+    /// Whether the peer is gone or broke the protocol.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone
+    }
+
+    /// Whether something waits to be sent.
+    pub(crate) fn wants_to_write(&self) -> bool {
+        !self.out.is_empty()
+    }
+
+    /// Reads what is there and returns its messages.
+    pub(crate) fn receive(&mut self) -> Vec<Incoming<ToKeeper>> {
+        let mut messages = Vec::new();
+        let mut buffer = [0; READ];
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => {
+                    self.gone = true;
+                    return messages;
+                }
+                Ok(length) => self.decoder.feed(&buffer[..length]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return messages,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => {
+                    self.gone = true;
+                    return messages;
+                }
+            }
+            loop {
+                match self.decoder.next_message() {
+                    Ok(Some(message)) => messages.push(message),
+                    Ok(None) => break,
+                    Err(_) => {
+                        self.gone = true;
+                        return messages;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends a message, now as far as possible and the rest when the peer reads.
+    pub(crate) fn send(&mut self, message: &FromKeeper) {
+        if self.out.len() > OUT_LIMIT {
+            self.gone = true;
+        }
+        if self.gone {
+            return;
+        }
+        self.out.extend_from_slice(&encode_json(message));
+        self.flush();
+    }
+
+    /// Tells of the log's end, unless the last news has not been taken note of.
+    pub(crate) fn announce_log_end(&mut self, end: u64) {
+        if self.credit {
+            self.credit = false;
+            self.send(&FromKeeper::LogEnd { end });
+        }
+    }
+
+    /// The daemon knows the log up to `known`.
+    pub(crate) fn consumed(&mut self, known: u64, end: u64) {
+        self.credit = true;
+        if known < end {
+            self.announce_log_end(end);
+        }
+    }
+
+    /// Writes what waits, as far as the peer takes it.
+    pub(crate) fn flush(&mut self) {
+        let mut written = 0;
+        while written < self.out.len() {
+            match self.stream.write(&self.out[written..]) {
+                Ok(0) => break,
+                Ok(count) => written += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => {
+                    self.gone = true;
+                    break;
+                }
+            }
+        }
+        self.out.drain(..written);
+    }
+
+    /// Sends the rest before we end, waiting at most `limit` for a peer that is slow to read.
+    pub(crate) fn finish(mut self, limit: Duration) {
+        let waiting = self
+            .stream
+            .set_nonblocking(false)
+            .and_then(|()| self.stream.set_write_timeout(Some(limit)));
+        if waiting.is_ok() {
+            // What the peer does not get here it finds on disk.
+            self.stream.write_all(&self.out).ok();
+        }
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}

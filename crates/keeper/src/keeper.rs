@@ -1,0 +1,567 @@
+//! The loop of a keeper: everything that can happen to a running box, one thing at a time.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::time::{Duration, Instant};
+
+use minimal_linux::{Child, socket};
+use minimal_proto::error::Chain;
+use minimal_proto::event::{Degraded, Started, StopRequested};
+use minimal_proto::keeper::{Enforcement, FromKeeper, Incoming, Start, ToKeeper};
+use minimal_proto::stream::{CLIENT_GRACE_MS, Stream};
+use minimal_proto::{Ending, ErrorBody, ErrorCode, EventData, Signal, Timestamp};
+use minimal_store::{BoxDir, JournalWriter, LogWriter, hook};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::birth::{END_WHEN_EMPTY, Newborn, TERM_ALL};
+use crate::input::Input;
+use crate::keeper_log::KeeperLog;
+use crate::ladder::{Ladder, Occurrence, Order};
+use crate::outputs::{Output, READ, Read};
+use crate::peers::Peers;
+use crate::saving::save_and_tell;
+use crate::timers::{Timer, Timers};
+
+/// How long the output of a box in which nothing is left may go on: an empty namespace has closed
+/// its pipes, so this covers a descriptor that was passed out of it.
+const DRAIN: Duration = Duration::from_millis(250);
+/// When the journal of a started box goes to disk.
+const SYNC: Duration = Duration::from_millis(250);
+/// How much the log grows between two looks at what can be dropped.
+const TRIM_EVERY: u64 = 1 << 20;
+
+/// The box directory and what the keeper alone writes in it, besides the log.
+pub(crate) struct Hosted {
+    pub(crate) dir: BoxDir,
+    pub(crate) journal: JournalWriter,
+    pub(crate) log: KeeperLog,
+}
+
+/// A running box.
+pub(crate) struct Keeper {
+    hosted: Hosted,
+    peers: Peers,
+    listener: Option<UnixListener>,
+    init: Option<Child>,
+    lifeline: OwnedFd,
+    entrypoint: Option<Child>,
+    stdin: Option<File>,
+    input: Input,
+    outputs: [Output; 2],
+    output: LogWriter,
+    trimmed_at: u64,
+    buffer: Vec<u8>,
+    ladder: Ladder,
+    timers: Timers,
+    grace: Duration,
+    /// Everything before this was read by the client that pins the log.
+    pin: Option<u64>,
+    /// What is announced once the first turn is over.
+    birth: Option<(u32, Enforcement)>,
+}
+
+impl Keeper {
+    /// Takes a newborn box.
+    pub(crate) fn new(
+        start: &Start,
+        newborn: Newborn,
+        output: LogWriter,
+        hosted: Hosted,
+        peers: Peers,
+    ) -> Result<Self, Box<(Hosted, Peers, io::Error)>> {
+        let execution = &start.spec.execution;
+        let mut timers = Timers::default();
+        if let Some(timeout) = execution.timeout_ms {
+            timers.set_in(Timer::Timeout, Duration::from_millis(timeout));
+        }
+        timers.set_in(Timer::Sync, SYNC);
+        let client_grace = Duration::from_millis(CLIENT_GRACE_MS);
+        if start.options.input {
+            timers.set_in(Timer::Writer, client_grace);
+        }
+        if start.options.pin {
+            timers.set_in(Timer::Pin, client_grace);
+        }
+        let ready = (|| {
+            let outputs = [
+                Output::new(Stream::Stdout, newborn.stdout)?,
+                Output::new(Stream::Stderr, newborn.stderr)?,
+            ];
+            if let Some(stdin) = &newborn.stdin {
+                rustix::io::ioctl_fionbio(stdin, true)?;
+            }
+            Ok(outputs)
+        })();
+        let outputs = match ready {
+            Ok(outputs) => outputs,
+            Err(error) => return Err(Box::new((hosted, peers, error))),
+        };
+        let trimmed_at = output.end();
+        Ok(Self {
+            hosted,
+            peers,
+            listener: None,
+            init: Some(newborn.init),
+            lifeline: newborn.lifeline,
+            entrypoint: Some(newborn.entrypoint),
+            input: Input::new(newborn.stdin.is_some()),
+            stdin: newborn.stdin.map(File::from),
+            outputs,
+            output,
+            trimmed_at,
+            // Untouched pages cost nothing: a box that prints little stays small.
+            buffer: vec![0; READ],
+            ladder: Ladder::new(),
+            timers,
+            grace: Duration::from_millis(execution.stop_grace_ms),
+            pin: start.options.pin.then_some(0),
+            birth: Some((start.life, newborn.enforcement)),
+        })
+    }
+
+    /// Keeps the box until it has ended and everyone connected knows.
+    pub(crate) fn keep(mut self) {
+        self.announce_birth();
+        self.listen();
+        while !self.turn() {}
+        self.end();
+    }
+
+    fn announce_birth(&mut self) {
+        let Some((life, enforcement)) = self.birth.take() else { return };
+        hook::point("keeper.started.before_journal").ok();
+        let boot_id =
+            std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        self.append(EventData::Started(Started {
+            life,
+            boot_id: boot_id.trim().to_owned(),
+            keeper_pid: self.peers.greeting.pid,
+            enforcement,
+        }));
+        hook::point("keeper.started.after_journal").ok();
+    }
+
+    fn listen(&mut self) {
+        // A socket of an earlier life has no listener: we hold the lock.
+        let directory = self.hosted.dir.dir_fd();
+        rustix::fs::unlinkat(directory, crate::SOCKET, rustix::fs::AtFlags::empty()).ok();
+        let listener = socket::listen(directory, crate::SOCKET).and_then(|listener| {
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        });
+        match listener {
+            Ok(listener) => self.listener = Some(listener),
+            Err(error) => self.degraded(&format!("no later daemon can reach this box: {error}")),
+        }
+    }
+
+    /// Waits for something and handles it. Whether nothing is left in the box.
+    fn turn(&mut self) -> bool {
+        let ready = self.wait();
+        // The kernel's word first: a stop that arrives in the same turn comes after the end.
+        self.reap();
+        for (index, ready) in ready.outputs.into_iter().enumerate() {
+            if ready {
+                self.read_output(index);
+            }
+        }
+        if ready.stdin_closed {
+            self.close_input();
+        }
+        if ready.listener
+            && let Some(listener) = &self.listener
+        {
+            self.peers.accept(listener);
+        }
+        self.serve();
+        self.write_input();
+        let now = Instant::now();
+        while let Some(timer) = self.timers.take_due(now) {
+            self.due(timer, now);
+        }
+        let end = self.output.end();
+        if end != self.peers.greeting.log_end {
+            self.peers.greeting.log_end = end;
+            for connection in &mut self.peers.connections {
+                connection.announce_log_end(end);
+            }
+        }
+        self.ladder.end().is_some()
+    }
+
+    /// Waits until something is ready or due.
+    fn wait(&self) -> Ready {
+        let mut fds = Vec::with_capacity(16);
+        let mut watch = |fd, flags| {
+            fds.push(PollFd::from_borrowed_fd(fd, flags));
+            fds.len() - 1
+        };
+        for child in [&self.entrypoint, &self.init].into_iter().flatten() {
+            watch(child.as_fd(), PollFlags::IN);
+        }
+        let full = self.pin.is_some_and(|pin| self.output.would_exceed(pin));
+        let outputs: [Option<usize>; 2] = std::array::from_fn(|index| {
+            let pipe = self.outputs[index].pipe()?;
+            // As a pipe would: who reads too slowly makes the writer wait. Only the client that
+            // created the box can, and only while it is there.
+            (!full).then(|| watch(pipe, PollFlags::IN))
+        });
+        let stdin = self.stdin.as_ref().map(|stdin| {
+            let wanted =
+                if self.input.next().is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+            watch(stdin.as_fd(), wanted)
+        });
+        let listener = self.listener.as_ref().map(|it| watch(it.as_fd(), PollFlags::IN));
+        for connection in &self.peers.connections {
+            let mut flags = PollFlags::IN;
+            flags.set(PollFlags::OUT, connection.wants_to_write());
+            watch(connection.as_fd(), flags);
+        }
+        let timeout =
+            self.timers.next(Instant::now()).and_then(|left| Timespec::try_from(left).ok());
+        // An interrupted or refused wait is a turn in which nothing was ready; what is there is
+        // found in the next.
+        if poll(&mut fds, timeout.as_ref()).is_err() {
+            return Ready::default();
+        }
+        let is_ready = |at: Option<usize>| at.is_some_and(|at| !fds[at].revents().is_empty());
+        Ready {
+            outputs: outputs.map(is_ready),
+            stdin_closed: stdin.is_some_and(|at| fds[at].revents().contains(PollFlags::ERR)),
+            listener: is_ready(listener),
+        }
+    }
+
+    /// Takes the kernel's word on both children. The entrypoint first: until it is reaped the
+    /// kernel does not report init (pid_namespaces(7): init waits for the whole namespace).
+    fn reap(&mut self) {
+        if let Some(entrypoint) = &mut self.entrypoint {
+            match entrypoint.try_reap() {
+                Ok(None) => {}
+                Ok(Some(observed)) => {
+                    hook::point("keeper.end.observed").ok();
+                    self.entrypoint = None;
+                    self.climb(Occurrence::EntrypointEnded(observed));
+                }
+                // Nobody else can have reaped it; without its status there is no ending to tell,
+                // and the daemon will find the box lost.
+                Err(error) => {
+                    self.abandon(&format!("the kernel does not say how it ended: {error}"));
+                }
+            }
+        }
+        if let Some(init) = &mut self.init
+            && matches!(init.try_reap(), Ok(Some(_)))
+        {
+            self.init = None;
+            self.climb(Occurrence::InitEnded);
+        }
+    }
+
+    fn climb(&mut self, occurrence: Occurrence) {
+        for order in self.ladder.handle(occurrence, Instant::now()) {
+            // An order that cannot be given finds its addressee gone, which is what it is for; the
+            // deadline and the next reaping go on from there.
+            match order {
+                Order::TermAll => {
+                    socket::send(self.lifeline.as_fd(), &[TERM_ALL], None).ok();
+                    hook::point("keeper.stop.after_term").ok();
+                }
+                Order::EndWhenEmpty => {
+                    socket::send(self.lifeline.as_fd(), &[END_WHEN_EMPTY], None).ok();
+                }
+                Order::KillAll => {
+                    if let Some(init) = &self.init {
+                        init.signal(Signal::KILL).ok();
+                    }
+                }
+            }
+        }
+        self.timers.set(Timer::Ladder, self.ladder.deadline());
+    }
+
+    fn due(&mut self, timer: Timer, _now: Instant) {
+        match timer {
+            Timer::Timeout => self.climb(Occurrence::Timeout { grace: self.grace }),
+            Timer::Ladder => self.climb(Occurrence::DeadlineReached),
+            Timer::Writer => self.input.abandon(),
+            Timer::Pin => self.unpin(),
+            Timer::Sync => {
+                if let Err(error) = self.hosted.journal.sync() {
+                    self.degraded(&format!("the journal is not on disk yet: {}", Chain(&error)));
+                }
+            }
+        }
+    }
+
+    fn read_output(&mut self, index: usize) {
+        let output = &mut self.outputs[index];
+        let stream = output.stream();
+        match output.read(&mut self.buffer) {
+            Ok(Read::Bytes(length)) => self.log_output(stream, length),
+            Ok(Read::Nothing | Read::End) => {}
+            Err(error) => self.degraded(&format!("reading the box's output failed: {error}")),
+        }
+    }
+
+    fn log_output(&mut self, stream: Stream, length: usize) {
+        let was_dropping = self.output.dropped() > 0;
+        let appended = self.output.append(stream, Timestamp::now(), &self.buffer[..length]);
+        if appended.dropped && !was_dropping {
+            self.degraded("output is dropped: the disk is full or failing");
+        }
+        if appended.end.saturating_sub(self.trimmed_at) >= TRIM_EVERY {
+            self.trimmed_at = appended.end;
+            self.output.trim(self.pin);
+        }
+    }
+
+    fn write_input(&mut self) {
+        let before = (self.input.accepted(), self.input.is_open());
+        while let Some(stdin) = &mut self.stdin {
+            let next = self.input.next();
+            if next.is_empty() {
+                break;
+            }
+            match stdin.write(next) {
+                Ok(count) => self.input.wrote(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => self.close_input(),
+            }
+        }
+        if self.input.is_complete() {
+            // Everything was handed on: closing the pipe is the end of file.
+            self.input.close();
+            self.stdin = None;
+        }
+        self.tell_of_input(before);
+    }
+
+    fn close_input(&mut self) {
+        let before = (self.input.accepted(), self.input.is_open());
+        self.input.close();
+        self.stdin = None;
+        self.tell_of_input(before);
+    }
+
+    fn tell_of_input(&mut self, (accepted, open): (u64, bool)) {
+        let now = self.input.accepted();
+        self.peers.greeting.input_offset = now;
+        self.peers.greeting.input_open = self.input.is_open();
+        if now != accepted {
+            self.peers.broadcast(&FromKeeper::InputAccepted { offset: now });
+        }
+        if open && !self.input.is_open() {
+            self.peers.broadcast(&FromKeeper::InputClosed);
+        }
+    }
+
+    fn serve(&mut self) {
+        for index in 0..self.peers.connections.len() {
+            self.peers.connections[index].flush();
+            for message in self.peers.connections[index].receive() {
+                self.obey(index, message);
+            }
+        }
+        let client_grace = Duration::from_millis(CLIENT_GRACE_MS);
+        for connection in self.peers.connections.extract_if(.., |it| it.is_gone()) {
+            // The daemon is gone, not its client: that gets time to come back through the next.
+            if connection.has_writer {
+                self.timers.set_in(Timer::Writer, client_grace);
+            }
+            if connection.has_pin {
+                self.timers.set_in(Timer::Pin, client_grace);
+            }
+        }
+    }
+
+    fn obey(&mut self, index: usize, message: Incoming<ToKeeper>) {
+        let message = match message {
+            Incoming::Input { offset, bytes } => {
+                let before = (self.input.accepted(), self.input.is_open());
+                if let Err(fault) = self.input.offer(offset, &bytes) {
+                    self.hosted.log.error(
+                        &self.hosted.dir,
+                        "input was refused",
+                        &fault.to_string(),
+                    );
+                }
+                self.tell_of_input(before);
+                return;
+            }
+            Incoming::Message(message) => message,
+        };
+        let connection = &mut self.peers.connections[index];
+        match message {
+            ToKeeper::Stop { request, force, grace_ms } => {
+                self.stop(index, request, force, grace_ms);
+            }
+            ToKeeper::Signal { request, signal, group } => {
+                let error = self.signal(signal, group).err();
+                self.peers.connections[index].send(&FromKeeper::Done { request, error });
+            }
+            ToKeeper::WriterAttached => {
+                connection.has_writer = true;
+                self.timers.set(Timer::Writer, None);
+            }
+            ToKeeper::WriterLost => {
+                connection.has_writer = false;
+                self.timers.set_in(Timer::Writer, Duration::from_millis(CLIENT_GRACE_MS));
+            }
+            ToKeeper::Eof { offset } => {
+                if let Err(fault) = self.input.end_at(offset) {
+                    self.hosted.log.error(
+                        &self.hosted.dir,
+                        "the end of input was refused",
+                        &fault.to_string(),
+                    );
+                }
+            }
+            ToKeeper::Pin { offset } => {
+                connection.has_pin = true;
+                self.timers.set(Timer::Pin, None);
+                // A pin that was given up is not taken up again: what it held may be gone.
+                self.pin = self.pin.map(|before| before.max(offset));
+            }
+            ToKeeper::Unpin => {
+                connection.has_pin = false;
+                self.timers.set(Timer::Pin, None);
+                self.unpin();
+            }
+            ToKeeper::Note { request, event_type, data } => {
+                let error = self.note(event_type, data).err();
+                self.peers.connections[index].send(&FromKeeper::Done { request, error });
+            }
+            ToKeeper::Consumed { end } => connection.consumed(end, self.output.end()),
+            ToKeeper::Ping { request } => {
+                connection.send(&FromKeeper::Done { request, error: None });
+            }
+            // A second start means nothing, and later messages are for later keepers.
+            ToKeeper::Start(_) | ToKeeper::Unknown => {}
+        }
+    }
+
+    fn stop(&mut self, index: usize, request: u64, force: bool, grace_ms: Option<u64>) {
+        let grace = grace_ms.map_or(self.grace, Duration::from_millis);
+        if !self.ladder.entrypoint_ended() {
+            let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+            self.append(EventData::StopRequested(StopRequested { force, grace_ms }));
+        }
+        hook::point("keeper.stop.requested").ok();
+        self.peers.connections[index].send(&FromKeeper::Done { request, error: None });
+        self.climb(Occurrence::Stop { force, grace });
+    }
+
+    fn signal(&self, signal: Signal, group: bool) -> Result<(), ErrorBody> {
+        let ended = || ErrorBody::new(ErrorCode::WrongState, "the box's entrypoint has ended");
+        let Some(entrypoint) = &self.entrypoint else { return Err(ended()) };
+        let sent = if group { entrypoint.signal_group(signal) } else { entrypoint.signal(signal) };
+        sent.map_err(|error| {
+            if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) {
+                ended()
+            } else {
+                ErrorBody::new(ErrorCode::Internal, format!("cannot send {signal}: {error}"))
+            }
+        })
+    }
+
+    fn note(&mut self, event_type: String, data: serde_json::Value) -> Result<(), ErrorBody> {
+        let refused = |why: String| ErrorBody::new(ErrorCode::BadRequest, why);
+        let data = EventData::from_parts(event_type, data)
+            .map_err(|error| refused(format!("cannot record the event: {error}")))?;
+        match data {
+            EventData::Attached(_) | EventData::Detached(_) | EventData::Renamed(_) => {
+                self.append(data);
+                Ok(())
+            }
+            // How a box starts and ends is what its keeper saw.
+            EventData::Created(_)
+            | EventData::Started(_)
+            | EventData::Degraded(_)
+            | EventData::StopRequested(_)
+            | EventData::Exited(_)
+            | EventData::Failed(_)
+            | EventData::Unknown { .. } => {
+                Err(refused(format!("a daemon does not record `{}` events", data.type_name())))
+            }
+        }
+    }
+
+    fn unpin(&mut self) {
+        self.pin = None;
+        self.output.trim(None);
+    }
+
+    /// Appends an event and tells everyone. What cannot be written is said in the keeper's log: no
+    /// event but the ending is worth a box.
+    fn append(&mut self, data: EventData) {
+        match self.hosted.journal.append(data, Timestamp::now()) {
+            Ok(event) => self.peers.broadcast(&FromKeeper::Event(event)),
+            Err(error) => {
+                let cause = Chain(&error).to_string();
+                self.hosted.log.error(&self.hosted.dir, "an event cannot be written", &cause);
+            }
+        }
+    }
+
+    fn degraded(&mut self, cause: &str) {
+        self.hosted.log.error(&self.hosted.dir, "the box is degraded", cause);
+        self.append(EventData::Degraded(Degraded { cause: cause.to_owned() }));
+    }
+
+    fn abandon(&mut self, cause: &str) {
+        self.hosted.log.error(&self.hosted.dir, "the box is given up", cause);
+        // Our end takes the whole box with it (init's lifeline and parent-death signal).
+        minimal_linux::fork::exit_now(1);
+    }
+
+    /// Reads what the empty box left in its pipes. The pin does not hold this back: it is at most
+    /// what the pipes hold.
+    fn drain(&mut self) {
+        let until = Instant::now() + DRAIN;
+        loop {
+            for index in 0..self.outputs.len() {
+                self.read_output(index);
+            }
+            let fds: Vec<_> = self.outputs.iter().filter_map(Output::pipe).collect();
+            let mut fds: Vec<_> =
+                fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+            let left = until.saturating_duration_since(Instant::now());
+            if fds.is_empty() || left.is_zero() {
+                return;
+            }
+            let Ok(timeout) = Timespec::try_from(left) else { return };
+            poll(&mut fds, Some(&timeout)).ok();
+        }
+    }
+
+    /// The order of a box's end, from the empty box on: output to its real end, the log sealed, the
+    /// ending on disk, and only then told.
+    fn end(mut self) {
+        let Some((reason, observed)) = self.ladder.end() else { return };
+        self.drain();
+        hook::point("keeper.end.drained").ok();
+        let mut ending = Ending::observed(reason, observed, Timestamp::now());
+        if !self.outputs.iter().all(Output::has_ended) {
+            ending = ending.with_detail("output_still_open", true);
+        }
+        if self.output.dropped() > 0 {
+            ending = ending.with_detail("output_dropped_bytes", self.output.dropped());
+        }
+        let log_end = self.output.seal();
+        hook::point("keeper.end.sealed").ok();
+        let ending = ending.with_detail("log_end", log_end);
+        save_and_tell(&mut self.hosted, &mut self.peers, self.listener.as_ref(), &ending, log_end);
+    }
+}
+
+/// What a wait found.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ready {
+    outputs: [bool; 2],
+    stdin_closed: bool,
+    listener: bool,
+}

@@ -1,0 +1,316 @@
+//! How a box is brought to its end: which signal goes when, and what the end is called.
+//!
+//! ```text
+//!            Stop, Timeout: TERM to all            grace over: KILL
+//!  running ───────────────────────────▶ stopping ─────────────────▶ killed
+//!     │                                     │                          │
+//!     └── entrypoint ended: TERM to the rest, 2 s, KILL ◀──────────────┘
+//!                              │
+//!                              ▼
+//!                 init ended: nothing is left in the box
+//! ```
+//!
+//! Pure: time comes in with each event, signals go out as [`Order`]s.
+
+use std::time::{Duration, Instant};
+
+use minimal_proto::Reason;
+use minimal_proto::ending::Observed;
+
+/// How long what the entrypoint left behind may take to heed TERM.
+pub const REST_GRACE: Duration = Duration::from_secs(2);
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occurrence {
+    /// Someone asked for the end.
+    Stop {
+        /// Without TERM and grace.
+        force: bool,
+        /// Between TERM and KILL.
+        grace: Duration,
+    },
+    /// The box's own time is over.
+    Timeout {
+        /// Between TERM and KILL.
+        grace: Duration,
+    },
+    /// The kernel said how the entrypoint ended.
+    EntrypointEnded(Observed),
+    /// The time of [`Ladder::deadline`] has come.
+    DeadlineReached,
+    /// The kernel said that init has ended, and with it everything in the box.
+    InitEnded,
+}
+
+/// What must be done now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// TERM to every process of the box but init.
+    TermAll,
+    /// Let init end as soon as it has no children: the entrypoint is reaped.
+    EndWhenEmpty,
+    /// KILL init, and so everything.
+    KillAll,
+}
+
+/// The state of an end.
+#[derive(Clone, Copy, Debug)]
+pub struct Ladder {
+    /// Why we signalled first, if we did before the entrypoint's end was seen.
+    cause: Option<Reason>,
+    termed: bool,
+    killed: bool,
+    deadline: Option<Instant>,
+    entrypoint: Option<(Reason, Observed)>,
+    init_ended: bool,
+}
+
+impl Default for Ladder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Ladder {
+    /// A box that runs.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            cause: None,
+            termed: false,
+            killed: false,
+            deadline: None,
+            entrypoint: None,
+            init_ended: false,
+        }
+    }
+
+    /// When [`Occurrence::DeadlineReached`] is due.
+    #[must_use]
+    pub const fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// Whether the entrypoint's end has been seen.
+    #[must_use]
+    pub const fn entrypoint_ended(&self) -> bool {
+        self.entrypoint.is_some()
+    }
+
+    /// Reason and status, once nothing is left in the box.
+    #[must_use]
+    pub fn end(&self) -> Option<(Reason, Observed)> {
+        if self.init_ended { self.entrypoint } else { None }
+    }
+
+    /// Takes note of what happened and says what to do.
+    pub fn handle(&mut self, occurrence: Occurrence, now: Instant) -> Vec<Order> {
+        match occurrence {
+            Occurrence::Stop { force, grace } => {
+                self.bring_down(Reason::Stopped, force, grace, now)
+            }
+            Occurrence::Timeout { grace } => self.bring_down(Reason::Timeout, false, grace, now),
+            Occurrence::EntrypointEnded(observed) => self.entrypoint_has_ended(observed, now),
+            Occurrence::DeadlineReached => {
+                self.deadline = None;
+                self.kill()
+            }
+            Occurrence::InitEnded => {
+                self.init_ended = true;
+                self.deadline = None;
+                Vec::new()
+            }
+        }
+    }
+
+    fn bring_down(
+        &mut self,
+        cause: Reason,
+        force: bool,
+        grace: Duration,
+        now: Instant,
+    ) -> Vec<Order> {
+        if self.init_ended {
+            return Vec::new();
+        }
+        // After the entrypoint's own end only the hurry counts: the reason is the entrypoint's.
+        if self.entrypoint.is_none() && self.cause.is_none() {
+            self.cause = Some(cause);
+        }
+        if force {
+            return self.kill();
+        }
+        self.expect_end_by(now.checked_add(grace));
+        self.term()
+    }
+
+    fn entrypoint_has_ended(&mut self, observed: Observed, now: Instant) -> Vec<Order> {
+        let own = match observed {
+            Observed::Exit(_) => Reason::Exit,
+            Observed::Signal(_) => Reason::Signal,
+        };
+        self.entrypoint = Some((self.cause.unwrap_or(own), observed));
+        if self.init_ended || self.killed {
+            return Vec::new();
+        }
+        self.expect_end_by(now.checked_add(REST_GRACE));
+        let mut orders = self.term();
+        orders.push(Order::EndWhenEmpty);
+        orders
+    }
+
+    /// The sooner of what was expected before and this. A grace beyond the clock is none.
+    fn expect_end_by(&mut self, by: Option<Instant>) {
+        if !self.killed {
+            self.deadline = match (self.deadline, by) {
+                (Some(before), Some(by)) => Some(before.min(by)),
+                (before, by) => before.or(by),
+            };
+        }
+    }
+
+    fn term(&mut self) -> Vec<Order> {
+        // Once only: a second TERM means "at once" to many servers.
+        if self.termed || self.killed {
+            return Vec::new();
+        }
+        self.termed = true;
+        vec![Order::TermAll]
+    }
+
+    fn kill(&mut self) -> Vec<Order> {
+        if self.killed || self.init_ended {
+            return Vec::new();
+        }
+        self.killed = true;
+        self.deadline = None;
+        vec![Order::KillAll]
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests stand in for linux's wait")]
+mod tests {
+    use minimal_proto::Signal;
+    use minimal_proto::ending::WaitOutcome;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn exited(code: u8) -> Occurrence {
+        Occurrence::EntrypointEnded(Observed::from_wait(WaitOutcome::Exited(code)))
+    }
+
+    fn killed(signal: Signal) -> Occurrence {
+        Occurrence::EntrypointEnded(Observed::from_wait(WaitOutcome::Killed(signal)))
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const STOP: Occurrence = Occurrence::Stop { force: false, grace: Duration::from_secs(10) };
+    const FORCE: Occurrence = Occurrence::Stop { force: true, grace: Duration::ZERO };
+
+    fn reason(occurrences: &[Occurrence]) -> Reason {
+        let mut ladder = Ladder::new();
+        let now = Instant::now();
+        for occurrence in occurrences {
+            ladder.handle(*occurrence, now);
+        }
+        ladder.end().expect("the box has ended").0
+    }
+
+    #[test]
+    fn the_reason_is_ours_only_if_we_signalled_first() {
+        let end = Occurrence::InitEnded;
+        assert_eq!(reason(&[exited(3), end]), Reason::Exit);
+        assert_eq!(reason(&[killed(Signal::KILL), end]), Reason::Signal);
+        assert_eq!(reason(&[STOP, killed(Signal::TERM), end]), Reason::Stopped);
+        assert_eq!(reason(&[STOP, exited(0), end]), Reason::Stopped);
+        assert_eq!(
+            reason(&[exited(3), STOP, end]),
+            Reason::Exit,
+            "a stop on its way changes nothing"
+        );
+        let timeout = Occurrence::Timeout { grace: SECOND };
+        assert_eq!(reason(&[timeout, STOP, exited(0), end]), Reason::Timeout);
+        assert_eq!(reason(&[STOP, timeout, exited(0), end]), Reason::Stopped);
+    }
+
+    #[test]
+    fn a_stop_terms_once_then_kills_when_the_grace_is_over() {
+        let mut ladder = Ladder::new();
+        let now = Instant::now();
+        assert_eq!(ladder.handle(STOP, now), [Order::TermAll]);
+        assert_eq!(ladder.handle(STOP, now + SECOND), []);
+        assert_eq!(ladder.deadline(), Some(now + 10 * SECOND), "a later stop does not prolong");
+        assert_eq!(ladder.handle(Occurrence::DeadlineReached, now), [Order::KillAll]);
+        assert_eq!(ladder.handle(FORCE, now), []);
+        assert_eq!(ladder.end(), None, "nobody has seen the end yet");
+    }
+
+    #[test]
+    fn the_rest_of_the_box_gets_two_seconds() {
+        let mut ladder = Ladder::new();
+        let now = Instant::now();
+        assert_eq!(ladder.handle(exited(0), now), [Order::TermAll, Order::EndWhenEmpty]);
+        assert_eq!(ladder.deadline(), Some(now + REST_GRACE));
+        assert_eq!(ladder.handle(Occurrence::DeadlineReached, now), [Order::KillAll]);
+    }
+
+    fn occurrence() -> impl Strategy<Value = Occurrence> {
+        prop_oneof![
+            (any::<bool>(), 0u64..20_000).prop_map(|(force, ms)| Occurrence::Stop {
+                force,
+                grace: Duration::from_millis(ms)
+            }),
+            (0u64..20_000).prop_map(|ms| Occurrence::Timeout { grace: Duration::from_millis(ms) }),
+            any::<u8>().prop_map(exited),
+            (1i32..=31).prop_map(|n| killed(Signal::from_number(n).unwrap())),
+            Just(Occurrence::DeadlineReached),
+        ]
+    }
+
+    proptest! {
+        /// A model that knows only the order of things: who signalled first, and what came out.
+        #[test]
+        fn any_order_of_events_keeps_the_promises(
+            before in proptest::collection::vec(occurrence(), 0..12),
+            code: u8,
+        ) {
+            let mut ladder = Ladder::new();
+            let now = Instant::now();
+            let mut first = None;
+            let mut orders = Vec::new();
+            // The kernel reports one end; drop the ones that proptest made up beyond it.
+            let mut ended = false;
+            let events = before
+                .into_iter()
+                .filter(|it| !matches!(it, Occurrence::EntrypointEnded(_)))
+                .chain([exited(code)]);
+            for event in events {
+                if !ended && first.is_none() {
+                    first = match event {
+                        Occurrence::Stop { .. } => Some(Reason::Stopped),
+                        Occurrence::Timeout { .. } => Some(Reason::Timeout),
+                        Occurrence::EntrypointEnded(_) => Some(Reason::Exit),
+                        Occurrence::DeadlineReached | Occurrence::InitEnded => None,
+                    };
+                }
+                ended |= matches!(event, Occurrence::EntrypointEnded(_));
+                orders.extend(ladder.handle(event, now));
+                prop_assert_eq!(ladder.end(), None);
+            }
+            prop_assert!(
+                ladder.deadline().is_some() || orders.contains(&Order::KillAll),
+                "every end has a limit"
+            );
+            ladder.handle(Occurrence::InitEnded, now);
+            let (reason, observed) = ladder.end().expect("both ends were seen");
+            prop_assert_eq!(Some(reason), first);
+            prop_assert_eq!(observed, Observed::from_wait(WaitOutcome::Exited(code)));
+            let count = |wanted| orders.iter().filter(|order| **order == wanted).count();
+            prop_assert!(count(Order::TermAll) <= 1);
+            prop_assert!(count(Order::KillAll) <= 1);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The daemon's side of the nursery.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use minimal_linux::socket;
+use minimal_proto::BoxId;
+
+use super::{ARGV0, Greeting, Launched, MAX_MESSAGE};
+use crate::users::Users;
+
+/// How long the nursery may take for its greeting and for each answer: it forks and does nothing
+/// that could block, so this only bounds a fault.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
+/// Room for the title `min-keeper <box id>`: a forked keeper can only write over the arguments the
+/// nursery was executed with.
+const TITLE_ROOM: &str = "................................................................";
+
+/// A running nursery. Dropping it lets it end; keepers go on.
+#[derive(Debug)]
+pub struct Nursery {
+    users: Users,
+    /// One request at a time: an answer belongs to the request before it.
+    socket: Mutex<OwnedFd>,
+    process: Mutex<Child>,
+}
+
+/// Why there is no nursery, or no keeper.
+#[derive(Debug, thiserror::Error)]
+pub enum NurseryError {
+    /// The process could not be started.
+    #[error("start the process that makes boxes")]
+    Spawn(#[source] io::Error),
+    /// The host refuses what a box needs.
+    #[error("this host refuses to isolate boxes: {message}")]
+    Isolation {
+        /// What was attempted and the kernel's answer.
+        message: String,
+        /// The kernel's answer.
+        errno: Option<i32>,
+    },
+    /// A step of its start or of a fork failed.
+    #[error("make a box's keeper: {message}")]
+    Step {
+        /// What was attempted and the kernel's answer.
+        message: String,
+        /// The kernel's answer.
+        errno: Option<i32>,
+    },
+    /// It is gone, or does not answer.
+    #[error("the process that makes boxes does not answer")]
+    Gone(#[source] io::Error),
+}
+
+fn words(step: &str, errno: Option<i32>) -> String {
+    match errno {
+        Some(errno) => format!("{step}: {}", io::Error::from_raw_os_error(errno)),
+        None => step.to_owned(),
+    }
+}
+
+impl Nursery {
+    /// Starts a nursery for the boxes below `state_dir` and waits for its greeting.
+    ///
+    /// # Errors
+    /// See [`NurseryError`].
+    pub fn start(state_dir: &Path) -> Result<Self, NurseryError> {
+        let (ours, theirs) = socket::message_pair().map_err(NurseryError::Spawn)?;
+        limit_waiting(&ours).map_err(NurseryError::Spawn)?;
+        let process = Command::new("/proc/self/exe")
+            .arg0(ARGV0)
+            .arg(state_dir)
+            .arg(TITLE_ROOM)
+            .env_clear()
+            .envs(hook_environment())
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .current_dir("/")
+            .spawn()
+            .map_err(NurseryError::Spawn)?;
+        let mut nursery =
+            Self { users: Users::Single, socket: Mutex::new(ours), process: Mutex::new(process) };
+        match nursery.receive()? {
+            Greeting::Ready { users } => {
+                nursery.users = users.into();
+                Ok(nursery)
+            }
+            Greeting::Isolation { step, errno } => {
+                Err(NurseryError::Isolation { message: words(&step, errno), errno })
+            }
+            Greeting::Failed { step, errno } => {
+                Err(NurseryError::Step { message: words(&step, errno), errno })
+            }
+        }
+    }
+
+    /// `range` or `single`: which ids of the host its boxes' users are.
+    #[must_use]
+    pub fn users(&self) -> &'static str {
+        self.users.as_str()
+    }
+
+    /// Whether its process still runs.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        let mut process = self.process.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        matches!(process.try_wait(), Ok(None))
+    }
+
+    /// Asks for a keeper for a box and returns its control connection. The keeper waits there for
+    /// [`minimal_proto::keeper::ToKeeper::Start`].
+    ///
+    /// # Errors
+    /// See [`NurseryError`]; after [`NurseryError::Gone`] a new nursery is needed.
+    pub fn launch(&self, id: BoxId) -> Result<UnixStream, NurseryError> {
+        let (ours, theirs) = UnixStream::pair().map_err(|error| NurseryError::Step {
+            message: words("make a socket pair", error.raw_os_error()),
+            errno: error.raw_os_error(),
+        })?;
+        let answer = {
+            let socket = self.socket.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            socket::send(socket.as_fd(), id.to_string().as_bytes(), Some(theirs.as_fd()))
+                .map_err(NurseryError::Gone)?;
+            drop(theirs);
+            receive(&socket)?
+        };
+        match answer {
+            Launched::Forked { .. } => Ok(ours),
+            Launched::Refused { step, errno } => {
+                Err(NurseryError::Step { message: words(&step, errno), errno })
+            }
+        }
+    }
+
+    fn receive<T: for<'de> serde::Deserialize<'de>>(&self) -> Result<T, NurseryError> {
+        receive(&self.socket.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+}
+
+impl Drop for Nursery {
+    fn drop(&mut self) {
+        // It ends at the end of its socket; a killed one is reaped all the same. Its keepers are
+        // not its business any more.
+        let process = self.process.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        process.kill().ok();
+        process.wait().ok();
+    }
+}
+
+fn receive<T: for<'de> serde::Deserialize<'de>>(socket: &OwnedFd) -> Result<T, NurseryError> {
+    let mut buffer = [0; MAX_MESSAGE];
+    let (length, _) = socket::receive(socket.as_fd(), &mut buffer).map_err(NurseryError::Gone)?;
+    if length == 0 {
+        return Err(NurseryError::Gone(io::ErrorKind::UnexpectedEof.into()));
+    }
+    serde_json::from_slice(&buffer[..length]).map_err(|error| NurseryError::Gone(error.into()))
+}
+
+fn limit_waiting(socket: &OwnedFd) -> io::Result<()> {
+    use rustix::net::sockopt::{Timeout, set_socket_timeout};
+    Ok(set_socket_timeout(socket, Timeout::Recv, Some(ANSWER_LIMIT))?)
+}
+
+/// The one variable a keeper may need: where fault points are set, in builds that have them.
+fn hook_environment() -> Vec<(&'static str, std::ffi::OsString)> {
+    if cfg!(feature = "testhooks") {
+        std::env::var_os("MINIMAL_HOOKS")
+            .map(|value| ("MINIMAL_HOOKS", value))
+            .into_iter()
+            .collect()
+    } else {
+        Vec::new()
+    }
+}

@@ -1,0 +1,152 @@
+//! A keeper's process from its fork to its end.
+
+use std::io::{self, Read as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use minimal_proto::ending::Observer;
+use minimal_proto::error::Chain;
+use minimal_proto::keeper::{Decoder, Hello, Incoming, PROTOCOL, Start, ToKeeper};
+use minimal_proto::{BoxId, Ending, Timestamp};
+use minimal_store::{BoxDir, JournalWriter, LifeLock, LogWriter, hook};
+
+use crate::birth::{BirthError, give_birth};
+use crate::control::Connection;
+use crate::keeper::{Hosted, Keeper};
+use crate::keeper_log::KeeperLog;
+use crate::peers::Peers;
+use crate::saving::save_and_tell;
+use crate::users::Users;
+
+/// How long the daemon may take to say what to run.
+const START_LIMIT: Duration = Duration::from_secs(10);
+
+/// The body of a keeper. Returns the status of its process, which nobody reads: what matters is on
+/// disk.
+pub(crate) fn run(id: BoxId, connection: UnixStream, state_dir: &Path, users: Users) -> i32 {
+    let mut connection = connection;
+    let Ok((start, decoder)) = receive_start(&mut connection) else { return 1 };
+    if start.box_id != id {
+        return 1;
+    }
+    // Without a directory there is no place to say why; the daemon sees the connection end.
+    let Ok(dir) = BoxDir::open(&state_dir.join("boxes").join(id.to_string())) else { return 1 };
+    let mut log = KeeperLog::new(id, start.name.clone());
+    match keep(&start, connection, decoder, dir, users, &mut log) {
+        Ok(()) => 0,
+        Err((dir, cause)) => {
+            log.error(&dir, "the box was not started", &cause);
+            1
+        }
+    }
+}
+
+fn receive_start(connection: &mut UnixStream) -> io::Result<(Start, Decoder)> {
+    connection.set_read_timeout(Some(START_LIMIT))?;
+    let mut decoder = Decoder::default();
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let length = connection.read(&mut buffer)?;
+        if length == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        decoder.feed(&buffer[..length]);
+        if let Some(message) = decoder.next_message().map_err(io::Error::other)? {
+            return match message {
+                Incoming::Message(ToKeeper::Start(start)) => Ok((*start, decoder)),
+                Incoming::Message(_) | Incoming::Input { .. } => {
+                    Err(io::ErrorKind::InvalidData.into())
+                }
+            };
+        }
+    }
+}
+
+fn keep(
+    start: &Start,
+    connection: UnixStream,
+    decoder: Decoder,
+    dir: BoxDir,
+    users: Users,
+    log: &mut KeeperLog,
+) -> Result<(), (BoxDir, String)> {
+    let opened = (|| {
+        let lock = LifeLock::open(&dir).map_err(|error| Chain(&error).to_string())?;
+        if !lock.try_keeper().map_err(|error| Chain(&error).to_string())? {
+            return Err("another keeper has this box".to_owned());
+        }
+        hook::point("keeper.birth.locked").map_err(|error| error.to_string())?;
+        // The lock was taken on a file that may have been removed or belong to an earlier life by
+        // now: only what is true after locking counts.
+        if !dir.is_linked() {
+            return Err("the box directory was removed".to_owned());
+        }
+        let life = dir.read_generation().map_err(|error| Chain(&error).to_string())?;
+        if life != start.life {
+            return Err(format!("this is life {life} of the box, not {}", start.life));
+        }
+        let journal = JournalWriter::open(&dir).map_err(|error| Chain(&error).to_string())?;
+        let output = LogWriter::create_or_open(&dir, start.spec.io.log_max);
+        Ok((lock, journal, output))
+    })();
+    let (lock, journal, output) = match opened {
+        Ok(opened) => opened,
+        Err(cause) => return Err((dir, cause)),
+    };
+    let output_end = output.as_ref().map_or(0, LogWriter::end);
+    let greeting = Hello {
+        protocol: PROTOCOL,
+        box_id: start.box_id,
+        life: start.life,
+        pid: rustix::process::getpid().as_raw_nonzero().get(),
+        log_end: output_end,
+        input_offset: 0,
+        input_open: start.options.input,
+        pinned: start.options.pin,
+        unsaved_ending: None,
+    };
+    let log = std::mem::replace(log, KeeperLog::new(start.box_id, start.name.clone()));
+    let mut hosted = Hosted { dir, journal, log };
+    let mut peers = Peers::new(greeting);
+    if let Ok(connection) = Connection::new(connection, decoder) {
+        peers.welcome(connection);
+    }
+    let born = output
+        .map_err(|error| {
+            BirthError::new("open the box's log", &io::Error::other(Chain(&error).to_string()))
+        })
+        .and_then(|output| {
+            give_birth(start, &hosted.dir, &lock, users).map(|newborn| (newborn, output))
+        });
+    match born {
+        Ok((newborn, output)) => match Keeper::new(start, newborn, output, hosted, peers) {
+            Ok(keeper) => keeper.keep(),
+            Err(failed) => {
+                let (mut hosted, mut peers, error) = *failed;
+                fail(
+                    &mut hosted,
+                    &mut peers,
+                    &BirthError::new("watch the box", &error),
+                    output_end,
+                );
+            }
+        },
+        Err(error) => fail(&mut hosted, &mut peers, &error, output_end),
+    }
+    // Everything is on disk: only now may someone else write here.
+    drop(lock);
+    Ok(())
+}
+
+fn fail(hosted: &mut Hosted, peers: &mut Peers, error: &BirthError, log_end: u64) {
+    let ending = Ending::start_failed(
+        error.fault,
+        &error.step,
+        &error.message,
+        error.errno,
+        Timestamp::now(),
+        Observer::Keeper,
+    );
+    save_and_tell(hosted, peers, None, &ending, log_end);
+}
