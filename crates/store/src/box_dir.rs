@@ -112,6 +112,11 @@ impl BoxDir {
         }
     }
 
+    /// Notes that the directory was moved.
+    pub(crate) fn rename_to(&mut self, path: PathBuf) {
+        self.path = path;
+    }
+
     /// Where it was opened.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -30,3 +30,9 @@ pub(crate) fn read_bounded(file: &File, limit: u64) -> io::Result<Option<Vec<u8>
     file.take(limit + 1).read_to_end(&mut bytes)?;
     Ok(if bytes.len() as u64 > limit { None } else { Some(bytes) })
 }
+
+/// Makes a file that is not there yet and opens it for writing.
+pub(crate) fn create(dir: BorrowedFd<'_>, name: &str) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::openat(dir, name, flags, PRIVATE_FILE)?))
+}

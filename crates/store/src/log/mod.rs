@@ -1,7 +1,16 @@
 //! The log: all output of a box, as frames in segment files, addressed by an offset.
+//!
+//! The offset counts payload bytes over all streams and never restarts. A segment holds frames
+//! without a hole; where a segment begins after the one before it ends, output is missing: it was
+//! dropped for want of space, or was the oldest beyond the log's limit. Bytes of a segment never
+//! change once they are there, so a reader needs no lock.
 
+mod frame;
 mod locate;
 mod reader;
+mod segment;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::io;
@@ -10,6 +19,10 @@ use std::path::PathBuf;
 pub use locate::{figures, since_offset, tail_offset};
 pub use reader::{Chunk, FrameOut, LogReader};
 pub use writer::{Appended, LogWriter};
+
+/// The first bytes of output are never dropped for their age, so that how a box began can always
+/// be seen: 1 MiB.
+pub const HEAD: u64 = 1 << 20;
 
 /// The log cannot be opened or read.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +44,7 @@ pub enum LogError {
         source: io::Error,
     },
     /// A reader asked for what has not been written.
-    #[error("the log ends at {end}, before {from}")]
+    #[error("read the log from {from} on: it ends at {end}")]
     PastEnd {
         /// The offset asked for.
         from: u64,
