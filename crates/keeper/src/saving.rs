@@ -62,7 +62,7 @@ pub(crate) fn save_and_tell(
     };
     hook::point("keeper.end.after_journal").ok();
     hosted.log.ended(&hosted.dir, ending);
-    peers.broadcast(&FromKeeper::Event(event));
+    peers.broadcast(&FromKeeper::Event { event });
     peers.broadcast(&FromKeeper::Ended { ending: ending.clone(), log_end });
     hook::point("keeper.end.told").ok();
     peers.finish(FAREWELL);

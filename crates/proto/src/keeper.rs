@@ -142,7 +142,10 @@ pub enum FromKeeper {
     /// The first message on every connection.
     Hello(Hello),
     /// An event was appended to the journal.
-    Event(Event),
+    Event {
+        /// The event. It has a `type` of its own, so it stands below a key.
+        event: Event,
+    },
     /// The log has grown to here. Sent once, then again after [`ToKeeper::Consumed`].
     LogEnd {
         /// Bytes from the start of the output.
@@ -314,6 +317,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn an_event_travels_whole() {
+        let event: Event = serde_json::from_value(serde_json::json!({
+            "schema": "min/v1/event", "seq": 1, "ts": "2026-01-02T03:04:05.000006Z",
+            "box": "01909a30-0000-7000-8000-0000deadbeef", "type": "later", "data": {},
+        }))
+        .unwrap();
+        let message = FromKeeper::Event { event };
+        let mut decoder = Decoder::default();
+        decoder.feed(&encode_json(&message));
+        assert_eq!(decoder.next_message().unwrap(), Some(Incoming::Message(message)));
+    }
 
     proptest! {
         #[test]

@@ -1,17 +1,20 @@
 //! The loop of a keeper: everything that can happen to a running box, one thing at a time.
 
+mod requests;
+mod streams;
+
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
 use minimal_linux::{Child, socket};
 use minimal_proto::error::Chain;
-use minimal_proto::event::{Degraded, Started, StopRequested};
-use minimal_proto::keeper::{Enforcement, FromKeeper, Incoming, Start, ToKeeper};
+use minimal_proto::event::{Degraded, Started};
+use minimal_proto::keeper::{Enforcement, FromKeeper, Start};
 use minimal_proto::stream::{CLIENT_GRACE_MS, Stream};
-use minimal_proto::{Ending, ErrorBody, ErrorCode, EventData, Signal, Timestamp};
+use minimal_proto::{Ending, EventData, Signal, Timestamp};
 use minimal_store::{BoxDir, JournalWriter, LogWriter, hook};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -19,7 +22,7 @@ use crate::birth::{END_WHEN_EMPTY, Newborn, TERM_ALL};
 use crate::input::Input;
 use crate::keeper_log::KeeperLog;
 use crate::ladder::{Ladder, Occurrence, Order};
-use crate::outputs::{Output, READ, Read};
+use crate::outputs::{Output, READ};
 use crate::peers::Peers;
 use crate::saving::save_and_tell;
 use crate::timers::{Timer, Timers};
@@ -296,210 +299,11 @@ impl Keeper {
         }
     }
 
-    fn read_output(&mut self, index: usize) {
-        let output = &mut self.outputs[index];
-        let stream = output.stream();
-        match output.read(&mut self.buffer) {
-            Ok(Read::Bytes(length)) => self.log_output(stream, length),
-            Ok(Read::Nothing | Read::End) => {}
-            Err(error) => self.degraded(&format!("reading the box's output failed: {error}")),
-        }
-    }
-
-    fn log_output(&mut self, stream: Stream, length: usize) {
-        let was_dropping = self.output.dropped() > 0;
-        let appended = self.output.append(stream, Timestamp::now(), &self.buffer[..length]);
-        if appended.dropped && !was_dropping {
-            self.degraded("output is dropped: the disk is full or failing");
-        }
-        if appended.end.saturating_sub(self.trimmed_at) >= TRIM_EVERY {
-            self.trimmed_at = appended.end;
-            self.output.trim(self.pin);
-        }
-    }
-
-    fn write_input(&mut self) {
-        let before = (self.input.accepted(), self.input.is_open());
-        while let Some(stdin) = &mut self.stdin {
-            let next = self.input.next();
-            if next.is_empty() {
-                break;
-            }
-            match stdin.write(next) {
-                Ok(count) => self.input.wrote(count),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => self.close_input(),
-            }
-        }
-        if self.input.is_complete() {
-            // Everything was handed on: closing the pipe is the end of file.
-            self.input.close();
-            self.stdin = None;
-        }
-        self.tell_of_input(before);
-    }
-
-    fn close_input(&mut self) {
-        let before = (self.input.accepted(), self.input.is_open());
-        self.input.close();
-        self.stdin = None;
-        self.tell_of_input(before);
-    }
-
-    fn tell_of_input(&mut self, (accepted, open): (u64, bool)) {
-        let now = self.input.accepted();
-        self.peers.greeting.input_offset = now;
-        self.peers.greeting.input_open = self.input.is_open();
-        if now != accepted {
-            self.peers.broadcast(&FromKeeper::InputAccepted { offset: now });
-        }
-        if open && !self.input.is_open() {
-            self.peers.broadcast(&FromKeeper::InputClosed);
-        }
-    }
-
-    fn serve(&mut self) {
-        for index in 0..self.peers.connections.len() {
-            self.peers.connections[index].flush();
-            for message in self.peers.connections[index].receive() {
-                self.obey(index, message);
-            }
-        }
-        let client_grace = Duration::from_millis(CLIENT_GRACE_MS);
-        for connection in self.peers.connections.extract_if(.., |it| it.is_gone()) {
-            // The daemon is gone, not its client: that gets time to come back through the next.
-            if connection.has_writer {
-                self.timers.set_in(Timer::Writer, client_grace);
-            }
-            if connection.has_pin {
-                self.timers.set_in(Timer::Pin, client_grace);
-            }
-        }
-    }
-
-    fn obey(&mut self, index: usize, message: Incoming<ToKeeper>) {
-        let message = match message {
-            Incoming::Input { offset, bytes } => {
-                let before = (self.input.accepted(), self.input.is_open());
-                if let Err(fault) = self.input.offer(offset, &bytes) {
-                    self.hosted.log.error(
-                        &self.hosted.dir,
-                        "input was refused",
-                        &fault.to_string(),
-                    );
-                }
-                self.tell_of_input(before);
-                return;
-            }
-            Incoming::Message(message) => message,
-        };
-        let connection = &mut self.peers.connections[index];
-        match message {
-            ToKeeper::Stop { request, force, grace_ms } => {
-                self.stop(index, request, force, grace_ms);
-            }
-            ToKeeper::Signal { request, signal, group } => {
-                let error = self.signal(signal, group).err();
-                self.peers.connections[index].send(&FromKeeper::Done { request, error });
-            }
-            ToKeeper::WriterAttached => {
-                connection.has_writer = true;
-                self.timers.set(Timer::Writer, None);
-            }
-            ToKeeper::WriterLost => {
-                connection.has_writer = false;
-                self.timers.set_in(Timer::Writer, Duration::from_millis(CLIENT_GRACE_MS));
-            }
-            ToKeeper::Eof { offset } => {
-                if let Err(fault) = self.input.end_at(offset) {
-                    self.hosted.log.error(
-                        &self.hosted.dir,
-                        "the end of input was refused",
-                        &fault.to_string(),
-                    );
-                }
-            }
-            ToKeeper::Pin { offset } => {
-                connection.has_pin = true;
-                self.timers.set(Timer::Pin, None);
-                // A pin that was given up is not taken up again: what it held may be gone.
-                self.pin = self.pin.map(|before| before.max(offset));
-            }
-            ToKeeper::Unpin => {
-                connection.has_pin = false;
-                self.timers.set(Timer::Pin, None);
-                self.unpin();
-            }
-            ToKeeper::Note { request, event_type, data } => {
-                let error = self.note(event_type, data).err();
-                self.peers.connections[index].send(&FromKeeper::Done { request, error });
-            }
-            ToKeeper::Consumed { end } => connection.consumed(end, self.output.end()),
-            ToKeeper::Ping { request } => {
-                connection.send(&FromKeeper::Done { request, error: None });
-            }
-            // A second start means nothing, and later messages are for later keepers.
-            ToKeeper::Start(_) | ToKeeper::Unknown => {}
-        }
-    }
-
-    fn stop(&mut self, index: usize, request: u64, force: bool, grace_ms: Option<u64>) {
-        let grace = grace_ms.map_or(self.grace, Duration::from_millis);
-        if !self.ladder.entrypoint_ended() {
-            let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
-            self.append(EventData::StopRequested(StopRequested { force, grace_ms }));
-        }
-        hook::point("keeper.stop.requested").ok();
-        self.peers.connections[index].send(&FromKeeper::Done { request, error: None });
-        self.climb(Occurrence::Stop { force, grace });
-    }
-
-    fn signal(&self, signal: Signal, group: bool) -> Result<(), ErrorBody> {
-        let ended = || ErrorBody::new(ErrorCode::WrongState, "the box's entrypoint has ended");
-        let Some(entrypoint) = &self.entrypoint else { return Err(ended()) };
-        let sent = if group { entrypoint.signal_group(signal) } else { entrypoint.signal(signal) };
-        sent.map_err(|error| {
-            if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) {
-                ended()
-            } else {
-                ErrorBody::new(ErrorCode::Internal, format!("cannot send {signal}: {error}"))
-            }
-        })
-    }
-
-    fn note(&mut self, event_type: String, data: serde_json::Value) -> Result<(), ErrorBody> {
-        let refused = |why: String| ErrorBody::new(ErrorCode::BadRequest, why);
-        let data = EventData::from_parts(event_type, data)
-            .map_err(|error| refused(format!("cannot record the event: {error}")))?;
-        match data {
-            EventData::Attached(_) | EventData::Detached(_) | EventData::Renamed(_) => {
-                self.append(data);
-                Ok(())
-            }
-            // How a box starts and ends is what its keeper saw.
-            EventData::Created(_)
-            | EventData::Started(_)
-            | EventData::Degraded(_)
-            | EventData::StopRequested(_)
-            | EventData::Exited(_)
-            | EventData::Failed(_)
-            | EventData::Unknown { .. } => {
-                Err(refused(format!("a daemon does not record `{}` events", data.type_name())))
-            }
-        }
-    }
-
-    fn unpin(&mut self) {
-        self.pin = None;
-        self.output.trim(None);
-    }
-
     /// Appends an event and tells everyone. What cannot be written is said in the keeper's log: no
     /// event but the ending is worth a box.
     fn append(&mut self, data: EventData) {
         match self.hosted.journal.append(data, Timestamp::now()) {
-            Ok(event) => self.peers.broadcast(&FromKeeper::Event(event)),
+            Ok(event) => self.peers.broadcast(&FromKeeper::Event { event }),
             Err(error) => {
                 let cause = Chain(&error).to_string();
                 self.hosted.log.error(&self.hosted.dir, "an event cannot be written", &cause);
@@ -516,26 +320,6 @@ impl Keeper {
         self.hosted.log.error(&self.hosted.dir, "the box is given up", cause);
         // Our end takes the whole box with it (init's lifeline and parent-death signal).
         minimal_linux::fork::exit_now(1);
-    }
-
-    /// Reads what the empty box left in its pipes. The pin does not hold this back: it is at most
-    /// what the pipes hold.
-    fn drain(&mut self) {
-        let until = Instant::now() + DRAIN;
-        loop {
-            for index in 0..self.outputs.len() {
-                self.read_output(index);
-            }
-            let fds: Vec<_> = self.outputs.iter().filter_map(Output::pipe).collect();
-            let mut fds: Vec<_> =
-                fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-            let left = until.saturating_duration_since(Instant::now());
-            if fds.is_empty() || left.is_zero() {
-                return;
-            }
-            let Ok(timeout) = Timespec::try_from(left) else { return };
-            poll(&mut fds, Some(&timeout)).ok();
-        }
     }
 
     /// The order of a box's end, from the empty box on: output to its real end, the log sealed, the
