@@ -241,7 +241,6 @@ impl TestEnv {
     }
 
     /// Every box there is, newest first.
-    #[must_use]
     #[track_caller]
     pub fn boxes(&self) -> Vec<Value> {
         let output = self.min(["ls", "--all", "-o", "json"]).run();

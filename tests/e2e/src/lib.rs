@@ -1,1 +1,10 @@
-//! Scenarios live in `tests/`, one per file.
+//! Whole-system scenarios, against the real executable.
+//!
+//! The scenarios are in `tests/e2e/`, one a module; the measuring program in `src/bench/`. What both
+//! need and no other test does is here.
+
+#![forbid(unsafe_code)]
+
+pub mod gate;
+
+pub use gate::Gate;

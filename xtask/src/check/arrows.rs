@@ -39,7 +39,7 @@ const NEVER_BELOW: &[(&str, &[&str], &str)] = &[
         &["tokio", "hyper", "axum", "rustls", "openssl-sys", "tracing"],
         "a keeper is one thread that needs nobody and parses nothing hostile",
     ),
-    ("minimal-proto", &["rustix", "libc", "tokio"], "the shared words do no I/O"),
+    ("minimal-proto", &["rustix", "tokio"], "the shared words do no I/O"),
     ("minimal-store", &["tokio"], "the store is synchronous"),
 ];
 

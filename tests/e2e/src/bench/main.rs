@@ -1,0 +1,2 @@
+//! Not yet written.
+fn main() {}

@@ -1,0 +1,98 @@
+//! Callers in odd circumstances. Nothing of theirs sticks to the daemon or a box.
+
+use minimal_testkit::{TestEnv, for_each_user};
+
+/// What a box sees of its circumstances, as one text.
+const LOOK: &str = "umask; ulimit -n; ulimit -f; ulimit -c; grep -E '^Sig(Ign|Blk)' /proc/self/status; \
+                    cat /proc/self/oom_score_adj; nice; ls /proc/self/fd | wc -l; pwd";
+
+fn look(env: &TestEnv, name: &str) -> String {
+    let output = env.min(["run", "--name", name, "--", "sh", "-c", LOOK]).run();
+    output.assert_code(0);
+    output.text().to_owned()
+}
+
+for_each_user! {
+    /// umask, limits, priority, ignored and blocked signals, extra descriptors of the client that
+    /// happens to start the daemon.
+    fn of_the_daemons_starter(env) {
+        let usual = look(env, "usual");
+        env.stop_all();
+        let script = "umask 077; ulimit -n 64; ulimit -S -f 1000; ulimit -c 0; trap '' PIPE HUP INT TERM CHLD USR1; \
+                      exec 7</etc/passwd 8>/dev/null 9<&0; nice -n 5 min run --name odd -- sh -c \"$LOOK\"";
+        let output = env.bash(script).env("LOOK", LOOK).run();
+        output.assert_code(0);
+        assert_eq!(output.text(), usual, "the starter's circumstances");
+        // And of a client that starts a box only.
+        let output = env.bash(&script.replace("odd", "odder")).env("LOOK", LOOK).run();
+        output.assert_code(0);
+        assert_eq!(output.text(), usual, "the client's circumstances");
+        assert_eq!(look(env, "later"), usual, "a later box");
+    }
+
+    /// The umask of a box is 022 and its signals are the default ones.
+    fn what_a_box_starts_with(env) {
+        let output = env.run_sh("umask; grep -E '^Sig(Ign|Blk)' /proc/self/status").run();
+        let text = output.text();
+        assert!(text.starts_with("0022\n"), "{output}");
+        let zeros = "0000000000000000";
+        assert_eq!(text.matches(zeros).count(), 2, "{output}");
+    }
+
+    /// A working directory that is gone.
+    fn a_deleted_directory(env) {
+        let output = env.bash("mkdir gone && cd gone && rmdir ../gone && min run -- sh -c 'pwd; exit 3'").run();
+        output.assert_code(3);
+        assert_eq!(output.text(), "/workbench\n");
+    }
+
+    /// No HOME, no PATH, no variable at all.
+    fn no_environment(env) {
+        let state = env.state_dir().to_owned();
+        let mut command = env.run_sh("exit 9");
+        for name in env.variables().keys() {
+            command = command.env_remove(name);
+        }
+        command.env("MINIMAL_STATE_DIR", &state).run().assert_code(9);
+        // Without a state directory either: a clear message, or the account's own home.
+        let mut command = env.min(["version"]);
+        for name in env.variables().keys() {
+            command = command.env_remove(name);
+        }
+        command.run().assert_code(0);
+    }
+
+    /// As cron starts things: no terminal, no input, `/` and a short PATH.
+    fn from_cron(env) {
+        let output = env
+            .run_sh("echo ran; exit 2")
+            .cwd("/")
+            .env("PATH", "/usr/bin:/bin")
+            .env_remove("LANG")
+            .env_remove("TMPDIR")
+            .run();
+        output.assert_code(2).assert_stdout("ran\n");
+    }
+
+    /// A very long working directory.
+    fn a_deep_directory(env) {
+        let deep = vec!["d".repeat(200); 15].join("/");
+        let script = format!("mkdir -p {deep} && cd {deep} && min run -- sh -c 'exit 3'");
+        env.bash(&script).run().assert_code(3);
+    }
+}
+
+/// A uid without an entry in the list of users.
+#[test]
+fn no_passwd_entry() {
+    if !minimal_testkit::need::root() {
+        return;
+    }
+    let account = minimal_testkit::Account { uid: 54_321, gid: 54_321 };
+    if !minimal_testkit::need::userns(&account) {
+        return;
+    }
+    let env = TestEnv::for_account(account);
+    env.run_sh("exit 8").run().assert_code(8);
+    env.run_sh("exit 8").env_remove("HOME").run().assert_code(8);
+}

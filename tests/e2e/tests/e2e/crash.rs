@@ -1,0 +1,224 @@
+//! Every step of create, run, stop, end and deletion: made to fail once, and every process killed
+//! there once. After each: one legal record, no stray process, and the next box works.
+
+use std::collections::BTreeSet;
+
+use minimal_store::hook::POINTS;
+use minimal_testkit::{LIMIT, TestEnv, for_each_user, wait_until};
+use rustix::io::Errno;
+use serde_json::Value;
+
+/// What is done so that a point is passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Journey {
+    /// An attached run with output, to its end.
+    Run,
+    /// A detached run that is stopped.
+    Stop,
+    /// A run whose keeper is killed, found by the next daemon.
+    Lost,
+    /// A run, and its deletion.
+    Remove,
+}
+
+/// Which journey passes a point; by the first part of its name that fits.
+const JOURNEYS: &[(&str, Journey)] = &[
+    ("store.create.", Journey::Run),
+    ("store.log.", Journey::Run),
+    ("store.journal.", Journey::Run),
+    ("store.reap.", Journey::Remove),
+    ("keeper.birth.", Journey::Run),
+    ("keeper.started.", Journey::Run),
+    ("keeper.stop.", Journey::Stop),
+    ("keeper.end.", Journey::Run),
+    ("daemon.create.", Journey::Run),
+    ("daemon.stream.", Journey::Run),
+    ("daemon.stop.", Journey::Stop),
+    ("daemon.reap.", Journey::Remove),
+    ("daemon.reconcile.", Journey::Lost),
+];
+
+fn journey(point: &str) -> Option<Journey> {
+    JOURNEYS.iter().find(|(prefix, _)| point.starts_with(prefix)).map(|(_, journey)| *journey)
+}
+
+/// Every point has a journey, and every journey a point: a new point without one fails here.
+#[test]
+fn every_point_is_exercised() {
+    for point in POINTS {
+        assert!(journey(point).is_some(), "no journey passes {point}: add it to the table");
+    }
+    for (prefix, _) in JOURNEYS {
+        assert!(POINTS.iter().any(|point| point.starts_with(prefix)), "{prefix} names no point");
+    }
+    let distinct: BTreeSet<_> = POINTS.iter().collect();
+    assert_eq!(distinct.len(), POINTS.len(), "a point is listed twice");
+}
+
+/// Goes on a journey with a fault armed. Whatever the client is told, it is not success that was not.
+fn travel(env: &TestEnv, journey: Journey, name: &str) {
+    match journey {
+        Journey::Run => {
+            let output =
+                env.min(["run", "--name", name, "--", "sh", "-c", "echo out; exit 42"]).run();
+            check_code(&output, 42);
+        }
+        Journey::Stop => {
+            let start = env.min(["run", "-d", "--name", name, "--", "sleep", "86591"]).run();
+            if start.code() == Some(0) {
+                env.min(["stop", name]).run();
+                wait_until("it has ended", LIMIT, || {
+                    let record = env.show(name);
+                    if record["ending"].is_object() { Ok(()) } else { Err(record) }
+                });
+            }
+        }
+        Journey::Lost => {
+            env.min(["run", "-d", "--name", name, "--", "sleep", "86592"]).run().assert_code(0);
+            let id = env.show(name)["id"].as_str().unwrap().to_owned();
+            let keeper = env.keeper(&id);
+            env.kill_daemon();
+            keeper.kill();
+            env.min(["wait", name]).run().assert_code(125);
+        }
+        Journey::Remove => {
+            env.min(["run", "--name", name, "--", "sh", "-c", "exit 42"]).run().assert_code(42);
+            let output = env.min(["rm", name]).run();
+            if output.code() != Some(0) {
+                env.min(["rm", name]).run().assert_code(0);
+            }
+            env.min(["show", name]).run().assert_code(4);
+        }
+    }
+}
+
+/// The command's own code, one of our refusals, or unknown: never success or another number.
+#[track_caller]
+fn check_code(output: &minimal_testkit::Output, code: i32) {
+    let allowed = [code, 1, 7, 8, 125];
+    assert!(output.code().is_some_and(|found| allowed.contains(&found)), "{output}");
+}
+
+/// What must hold after any fault.
+fn aftermath(env: &TestEnv, name: &str) {
+    let records: Vec<Value> =
+        env.boxes().into_iter().filter(|record| record["name"] == *name).collect();
+    assert!(records.len() <= 1, "one box, not one for each try: {records:?}");
+    for record in &records {
+        let id = record["id"].as_str().unwrap();
+        // Wherever it was cut off, it comes to an end that says what is known.
+        let ended = wait_until(&format!("{name} has ended"), LIMIT, || {
+            let record = env.show(id);
+            if record["ending"].is_object() { Ok(record) } else { Err(record) }
+        });
+        let ending = &ended["ending"];
+        match ending["reason"].as_str().unwrap_or_default() {
+            "exit" => assert_eq!(ending["exit_code"], 42, "{ended}"),
+            "stopped" | "signal" => assert!(ending["signal"].is_string(), "{ended}"),
+            "lost" | "start_failed" => {
+                assert_eq!(ending["exit_code"], Value::Null, "{ended}");
+                assert_eq!(ending["signal"], Value::Null, "{ended}");
+            }
+            other => panic!("{other}: {ended}"),
+        }
+        let events = env.events(id);
+        for (index, event) in events.iter().enumerate() {
+            assert_eq!(event["seq"], index + 1, "{events:?}");
+        }
+        let ends =
+            events.iter().filter(|event| event["type"] == "exited" || event["type"] == "failed");
+        assert_eq!(ends.count(), 1, "{events:?}");
+    }
+    wait_until("no keeper is left", LIMIT, || {
+        let left = env.keepers();
+        if left.is_empty() { Ok(()) } else { Err(left) }
+    });
+    env.wait_for_no_process("sleep 8659");
+    let unfinished: Vec<_> = std::fs::read_dir(env.state_dir().join("boxes"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| name.starts_with('.'))
+        .collect();
+    if !unfinished.is_empty() {
+        // Left by a daemon that was killed: the next one sweeps it.
+        env.kill_daemon();
+        env.boxes();
+        for name in unfinished {
+            assert!(!env.state_dir().join("boxes").join(&name).exists(), "{name} is left");
+        }
+    }
+    // The same again, without the fault.
+    env.min(["run", "--rm", "--", "sh", "-c", "exit 43"]).run().assert_code(43);
+}
+
+/// Arms a fault of this kind at each point in turn.
+fn at_each_point(env: &TestEnv, kind: &str, points: impl Iterator<Item = &'static str>) {
+    for (number, point) in points.enumerate() {
+        let journey = journey(point).expect("held by every_point_is_exercised");
+        let name = format!("{kind}-{number}");
+        // A daemon that is up, so that its own start does not take the fault.
+        env.boxes();
+        match kind {
+            "fail" => env.hooks().fail(point, Errno::IO),
+            _ => env.hooks().kill(point),
+        }
+        eprintln!("{kind} at {point}: {journey:?}");
+        travel(env, journey, &name);
+        env.hooks().wait_fired(&format!("{point}.{kind}"));
+        aftermath(env, &name);
+    }
+}
+
+fn points_of(owner: &'static str) -> impl Iterator<Item = &'static str> {
+    POINTS.iter().copied().filter(move |point| point.starts_with(owner))
+}
+
+for_each_user! {
+    /// Each step of the daemon fails.
+    fn daemon_steps_fail(env) { at_each_point(env, "fail", points_of("daemon.")); }
+
+    /// Each step of a keeper fails.
+    fn keeper_steps_fail(env) { at_each_point(env, "fail", points_of("keeper.")); }
+
+    /// Each write to the disk fails.
+    fn store_steps_fail(env) { at_each_point(env, "fail", points_of("store.")); }
+
+    /// The daemon is killed at each of its steps.
+    fn daemon_killed_at_each_step(env) { at_each_point(env, "kill", points_of("daemon.")); }
+
+    /// A keeper is killed at each of its steps.
+    fn keeper_killed_at_each_step(env) { at_each_point(env, "kill", points_of("keeper.")); }
+
+    /// Whoever writes to the disk is killed there.
+    fn writer_killed_at_each_step(env) { at_each_point(env, "kill", points_of("store.")); }
+
+    /// The daemon is killed while a keeper is at each of its steps.
+    fn daemon_killed_while_a_keeper_is_at_each_step(env) {
+        for (number, point) in points_of("keeper.").enumerate() {
+            let name = format!("pause-{number}");
+            env.boxes();
+            let paused = env.hooks().pause(point);
+            let stops = journey(point) == Some(Journey::Stop);
+            eprintln!("daemon killed while a keeper is at {point}");
+            let script = if stops { "exec sleep 86593" } else { "echo out; exit 42" };
+            let run = env.min(["run", "--name", &name, "--", "sh", "-c", script]).spawn();
+            if stops {
+                env.wait_for_process("sleep 86593");
+            }
+            let stop = stops.then(|| env.min(["stop", &name]).spawn());
+            let held = paused.reached();
+            env.kill_daemon();
+            held.release();
+            let output = run.wait();
+            if let Some(stop) = stop {
+                stop.wait().assert_code(0);
+                assert!(matches!(output.code(), Some(143 | 125)), "{point}: {output}");
+            } else {
+                check_code(&output, 42);
+            }
+            aftermath(env, &name);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! `--ending-file` and `--ending-fd`: for scripts that must tell our codes and the command's apart.
+
+use minimal_testkit::command::json_file;
+use minimal_testkit::for_each_user;
+use serde_json::Value;
+
+for_each_user! {
+    /// The command's own 125 and ours are told apart.
+    fn our_codes_and_the_commands(env) {
+        let file = env.work().join("ending.json");
+        let run = |command: &[&str]| {
+            env.min(["run", "--ending-file", "ending.json", "--"].iter().chain(command)).run()
+        };
+        run(&["sh", "-c", "exit 125"]).assert_code(125);
+        assert_eq!(json_file(&file)["reason"], "exit");
+        assert_eq!(json_file(&file)["exit_code"], 125);
+        run(&["nosuch"]).assert_code(127);
+        assert_eq!(json_file(&file)["reason"], "start_failed");
+        run(&["sh", "-c", "kill -TERM $$"]).assert_code(143);
+        assert_eq!(json_file(&file)["signal"], "SIGTERM");
+        assert_eq!(json_file(&file)["exit_code"], Value::Null);
+    }
+
+    /// Written also when nothing ran: it is then no ending, but says why.
+    fn when_nothing_ran(env) {
+        let file = env.work().join("ending.json");
+        env.min(["run", "--name", "held", "-d", "--", "sleep", "86511"]).run().assert_code(0);
+        let output = env.min(["run", "--name", "held", "--ending-file", "ending.json", "--", "true"]).run();
+        output.assert_code(2);
+        let written = json_file(&file);
+        assert_eq!(written["exit_code"], Value::Null, "{written}");
+        assert!(written.to_string().contains("name_held"), "{written}");
+        env.min(["stop", "--force", "held"]).run().assert_code(0);
+    }
+
+    /// To a descriptor, with the streams left alone; by `wait` too.
+    fn to_a_descriptor(env) {
+        let script = "min run --ending-fd 3 -- sh -c 'echo out; exit 9' 3>ending.json; echo \"code $?\"; \
+                      min wait --ending-fd 4 sh-1 4>waited.json; echo \"code $?\"";
+        env.bash(script).run().assert_code(0).assert_stdout("out\ncode 9\ncode 9\n");
+        assert_eq!(json_file(&env.work().join("ending.json"))["exit_code"], 9);
+        assert_eq!(json_file(&env.work().join("waited.json"))["exit_code"], 9);
+    }
+
+    /// A descriptor that is not open, and a file that cannot be made, are told before anything runs.
+    fn where_it_cannot_be_written(env) {
+        let output = env.min(["run", "--ending-fd", "77", "--", "true"]).run();
+        output.assert_code(2).assert_stderr_has("77");
+        let output = env.min(["run", "--ending-file", "/nosuch/ending", "--", "true"]).run();
+        assert_ne!(output.code(), Some(0), "{output}");
+        output.assert_stderr_has("/nosuch/ending");
+        assert_eq!(env.boxes().len(), 0);
+    }
+}

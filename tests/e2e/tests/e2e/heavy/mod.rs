@@ -1,0 +1,6 @@
+//! Scenarios that take the whole machine: gigabytes, hundreds of boxes, a minute of everything.
+
+mod many_boxes;
+mod own_pace;
+mod soak;
+mod throughput;

@@ -1,0 +1,65 @@
+//! Whole-system scenarios. One module a scenario, one executable for all, since linking is dear.
+//!
+//! `done_when` holds the journeys the product stands for, and runs on the release build too; it uses
+//! no fault hooks. `heavy` moves gigabytes and runs alone. `docs/testing.md` says how to write one.
+
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+mod arguments;
+#[cfg(test)]
+mod caller;
+#[cfg(test)]
+mod client_loss;
+#[cfg(test)]
+mod client_signals;
+#[cfg(test)]
+mod crash;
+#[cfg(test)]
+mod daemon_handover;
+#[cfg(test)]
+mod daemon_restart;
+#[cfg(test)]
+mod daemon_start;
+#[cfg(test)]
+mod deletion;
+#[cfg(test)]
+mod descendants;
+#[cfg(test)]
+mod disk_damage;
+#[cfg(test)]
+mod disk_full;
+#[cfg(test)]
+mod done_when;
+#[cfg(test)]
+mod ending_file;
+#[cfg(test)]
+mod heavy;
+#[cfg(test)]
+mod input;
+#[cfg(test)]
+mod isolation;
+#[cfg(test)]
+mod keeper_loss;
+#[cfg(test)]
+mod listing;
+#[cfg(test)]
+mod logs;
+#[cfg(test)]
+mod names;
+#[cfg(test)]
+mod outputs;
+#[cfg(test)]
+mod own_tests;
+#[cfg(test)]
+mod secrets;
+#[cfg(test)]
+mod start_faults;
+#[cfg(test)]
+mod state_dir;
+#[cfg(test)]
+mod stopping;
+#[cfg(test)]
+mod timeouts;
+#[cfg(test)]
+mod waiting;

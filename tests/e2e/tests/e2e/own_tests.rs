@@ -1,0 +1,57 @@
+//! A real job: this repository's own unit tests of `proto` and `store`, prebuilt, in a box.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use minimal_testkit::{TestEnv, need};
+
+/// The test executables, from cargo, which has built them for this run already.
+fn executables() -> Vec<PathBuf> {
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["test", "--no-run", "--message-format", "json", "--locked"])
+        .args(["--package", "minimal-proto", "--package", "minimal-store"])
+        .current_dir(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../.."))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(|message| {
+            message["reason"] == "compiler-artifact" && message["profile"]["test"] == true
+        })
+        .filter_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .collect()
+}
+
+fn scenario(env: &TestEnv) {
+    let executables = executables();
+    assert!(executables.len() >= 2, "{executables:?}");
+    for (number, executable) in executables.iter().enumerate() {
+        let name = format!("tests-{number}");
+        std::fs::copy(executable, env.work().join(&name)).unwrap();
+        env.account().own(&env.work().join(&name));
+        let output = env
+            .min(["run", "--rm", "--workspace", "bind", "--"])
+            .arg(format!("./{name}"))
+            .arg("--test-threads=2")
+            .limit(minimal_testkit::LIMIT * 4)
+            .run();
+        output.assert_code(0);
+        assert!(output.text().contains("test result: ok."), "{output}");
+    }
+}
+
+#[test]
+fn as_root() {
+    if need::root() && need::userns(&minimal_testkit::Account::current()) {
+        scenario(&TestEnv::new());
+    }
+}
+
+#[test]
+fn as_user() {
+    if let Some(account) = need::user().filter(need::userns) {
+        scenario(&TestEnv::for_account(account));
+    }
+}

@@ -1,0 +1,92 @@
+//! State directories that cannot be used, and odd ones that can.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use minimal_testkit::{Tmpfs, for_each_user, need};
+
+for_each_user! {
+    /// Read-only: said so at once, and nothing hangs.
+    fn read_only(env) {
+        if !need::tmpfs() {
+            return;
+        }
+        let disk = Tmpfs::mount(&env.root().join("d"), 16 << 20, env.account());
+        disk.set_read_only(true);
+        env.set_state_dir(disk.path().join("s"));
+        let output = env.run(["true"]).run();
+        assert!(matches!(output.code(), Some(1 | 7)), "{output}");
+        output.assert_stderr_has("Read-only").assert_stdout("");
+        disk.set_read_only(false);
+        env.run_sh("exit 3").run().assert_code(3);
+        // Boxes that are there are readable, and their endings are not lost with the disk's writes.
+        env.stop_all();
+    }
+
+    /// Below a file, a name that is taken by a file, a directory without permission.
+    fn not_a_directory(env) {
+        let file = env.file("file", "x");
+        for path in [file.join("below"), file.clone()] {
+            let output = env.run(["true"]).env("MINIMAL_STATE_DIR", &path).run();
+            assert!(matches!(output.code(), Some(1 | 7)), "{output}");
+            output.assert_stderr_has("file");
+        }
+        if !env.account().is_root() {
+            let output = env.run(["true"]).env("MINIMAL_STATE_DIR", "/usr/minimal").run();
+            assert!(matches!(output.code(), Some(1 | 7)), "{output}");
+        }
+        assert_eq!(fs::read(file).unwrap(), b"x");
+    }
+
+    /// Deep: longer than a socket's address can be.
+    fn deep(env) {
+        let deep = env.root().join("p".repeat(100)).join("q".repeat(100)).join("r".repeat(100)).join("state");
+        env.account().make_dir(&env.root().join("p".repeat(100)));
+        env.set_state_dir(deep);
+        let mut running = env.run_sh("cat; exit 3").stdin_piped().spawn();
+        running.write(b"x\n");
+        running.wait_for_stdout("x\n");
+        // The next daemon finds the keeper's socket too.
+        env.kill_daemon();
+        running.write(b"y\n");
+        running.wait_for_stdout("y\n");
+        running.close_stdin();
+        running.wait().assert_code(3);
+    }
+
+    /// Others may read it: refused, since what is in it is for its owner.
+    fn open_to_others(env) {
+        let path = env.root().join("open");
+        env.account().make_dir(&path);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+        let output = env.run(["true"]).env("MINIMAL_STATE_DIR", &path).run();
+        assert!(matches!(output.code(), Some(1 | 5 | 7)), "{output}");
+        output.assert_stderr_has("open");
+    }
+
+    /// Relative paths and `..` mean what they mean to a shell.
+    fn relative(env) {
+        env.account().make_dir(&env.work().join("a"));
+        env.run_sh("exit 3").env("MINIMAL_STATE_DIR", "../s").run().assert_code(3);
+        assert_eq!(env.show("sh-1")["ending"]["exit_code"], 3);
+    }
+
+    /// Without a variable it is the account's own place, made on demand.
+    fn the_usual_place(env) {
+        if env.account().is_root() {
+            // Root's is a system directory, which a test has no business in.
+            return;
+        }
+        let state = env.home().join("state");
+        let run = |command: minimal_testkit::Min| command.env_remove("MINIMAL_STATE_DIR").env("XDG_STATE_HOME", &state);
+        run(env.run_sh("exit 3")).run().assert_code(3);
+        assert!(state.join("minimal/boxes").is_dir());
+        run(env.min(["host", "stop", "--boxes", "--force"])).run().assert_code(0);
+        fs::remove_dir_all(state).unwrap();
+        let run = |command: minimal_testkit::Min| command.env_remove("MINIMAL_STATE_DIR");
+        run(env.run_sh("exit 3")).run().assert_code(3);
+        assert!(env.home().join(".local/state/minimal/boxes").is_dir());
+        run(env.min(["host", "stop", "--boxes", "--force"])).run().assert_code(0);
+        fs::remove_dir_all(env.home().join(".local")).unwrap();
+    }
+}
