@@ -112,11 +112,15 @@ unsafe fn clone3(args: &CloneArgs) -> io::Result<i32> {
     }
 }
 
-/// A directory has one link for itself, one in its parent and one for each directory in it: so
-/// /proc/self/task has 2 + threads (proc(5)). Reading a link count is a microsecond.
+/// unshare(2) with CLONE_THREAD does nothing but fail with EINVAL where there is another thread. It
+/// needs no /proc, which a process that has entered a box does not have.
 fn refuse_threads() -> io::Result<()> {
-    let threads = rustix::fs::stat("/proc/self/task")?.st_nlink.saturating_sub(2);
-    if threads == 1 { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EDEADLK)) }
+    // SAFETY: the flag changes nothing in a process with one thread, and is refused in others.
+    if unsafe { libc::unshare(libc::CLONE_THREAD) } == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(libc::EDEADLK))
+    }
 }
 
 /// Ends this process at once: no destructor, no exit handler. For children that share their
@@ -124,4 +128,16 @@ fn refuse_threads() -> io::Result<()> {
 pub fn exit_now(status: i32) -> ! {
     // SAFETY: _exit(2) has no precondition.
     unsafe { libc::_exit(status) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_with_threads_is_refused() {
+        // The test runner's own thread is there beside ours.
+        let refused = std::thread::spawn(|| fork().map(drop)).join().unwrap().unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(libc::EDEADLK));
+    }
 }
