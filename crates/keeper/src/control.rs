@@ -11,9 +11,6 @@ use minimal_proto::keeper::{Decoder, FromKeeper, Incoming, ToKeeper, encode_json
 /// sent on credit, so only a daemon that never reads gets here.
 const OUT_LIMIT: usize = 4 << 20;
 
-/// How much is read at a time.
-const READ: usize = 64 << 10;
-
 /// One connection, without waiting on either side.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "four independent facts about one peer")]
@@ -55,12 +52,11 @@ impl Connection {
         !self.out.is_empty()
     }
 
-    /// Reads what is there and returns its messages.
-    pub(crate) fn receive(&mut self) -> Vec<Incoming<ToKeeper>> {
+    /// Reads what is there, by way of `buffer`, and returns its messages.
+    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> Vec<Incoming<ToKeeper>> {
         let mut messages = Vec::new();
-        let mut buffer = [0; READ];
         loop {
-            match self.stream.read(&mut buffer) {
+            match self.stream.read(buffer) {
                 Ok(0) => {
                     self.gone = true;
                     return messages;

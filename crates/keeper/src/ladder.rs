@@ -17,6 +17,10 @@ use std::time::{Duration, Instant};
 use minimal_proto::Reason;
 use minimal_proto::ending::Observed;
 
+/// How long the kernel may take to end what was killed before that is worth a word: only a process
+/// that waits for a dead device or network mount takes longer.
+pub const KILL_LIMIT: Duration = Duration::from_secs(10);
+
 /// How long what the entrypoint left behind may take to heed TERM.
 pub const REST_GRACE: Duration = Duration::from_secs(2);
 
@@ -52,6 +56,8 @@ pub enum Order {
     EndWhenEmpty,
     /// KILL init, and so everything.
     KillAll,
+    /// Say that what was killed has not ended. There is nothing stronger than KILL.
+    ReportStuck,
 }
 
 /// The state of an end.
@@ -114,7 +120,7 @@ impl Ladder {
             Occurrence::EntrypointEnded(observed) => self.entrypoint_has_ended(observed, now),
             Occurrence::DeadlineReached => {
                 self.deadline = None;
-                self.kill()
+                if self.killed { vec![Order::ReportStuck] } else { self.kill(now) }
             }
             Occurrence::InitEnded => {
                 self.init_ended = true;
@@ -139,7 +145,7 @@ impl Ladder {
             self.cause = Some(cause);
         }
         if force {
-            return self.kill();
+            return self.kill(now);
         }
         self.expect_end_by(now.checked_add(grace));
         self.term()
@@ -179,12 +185,12 @@ impl Ladder {
         vec![Order::TermAll]
     }
 
-    fn kill(&mut self) -> Vec<Order> {
+    fn kill(&mut self, now: Instant) -> Vec<Order> {
         if self.killed || self.init_ended {
             return Vec::new();
         }
         self.killed = true;
-        self.deadline = None;
+        self.deadline = now.checked_add(KILL_LIMIT);
         vec![Order::KillAll]
     }
 }
@@ -301,7 +307,7 @@ mod tests {
                 prop_assert_eq!(ladder.end(), None);
             }
             prop_assert!(
-                ladder.deadline().is_some() || orders.contains(&Order::KillAll),
+                ladder.deadline().is_some() || orders.contains(&Order::ReportStuck),
                 "every end has a limit"
             );
             ladder.handle(Occurrence::InitEnded, now);

@@ -31,7 +31,7 @@ impl Peers {
 
     /// Accepts whoever waits at the control socket, if it is our user.
     pub(crate) fn accept(&mut self, listener: &UnixListener) {
-        while self.connections.len() < MAX_CONNECTIONS {
+        while self.has_room() {
             let Ok((stream, _)) = listener.accept() else { return };
             let ours = rustix::process::geteuid().as_raw();
             if !socket::peer_uid(&stream).is_ok_and(|uid| uid == ours) {
@@ -41,6 +41,11 @@ impl Peers {
                 self.welcome(connection);
             }
         }
+    }
+
+    /// Whether another connection may come.
+    pub(crate) fn has_room(&self) -> bool {
+        self.connections.len() < MAX_CONNECTIONS
     }
 
     /// Tells every daemon.
@@ -55,12 +60,12 @@ impl Peers {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let Ok(timeout) = Timespec::try_from(left) else { return };
-            let mut fds: Vec<_> =
-                listener.iter().map(|it| PollFd::new(*it, PollFlags::IN)).collect();
+            let open = listener.filter(|_| self.has_room());
+            let mut fds: Vec<_> = open.iter().map(|it| PollFd::new(*it, PollFlags::IN)).collect();
             match poll(&mut fds, Some(&timeout)) {
                 Ok(0) => return,
                 Ok(_) => {
-                    if let Some(listener) = listener {
+                    if let Some(listener) = open {
                         self.accept(listener);
                     }
                 }

@@ -119,19 +119,20 @@ pub(crate) fn give_birth(
     let given = given::prepare(&plan, box_dir, users)?;
     let pipes = Pipes::new(start.options.input, users).map_err(at("make pipes"))?;
     let (lifeline, init_end) = socket::message_pair().map_err(at("make init's lifeline"))?;
+    let (mut steps, steps_end) = report::Steps::new().map_err(at("make pipes"))?;
     hook::point("keeper.birth.before_clone").map_err(at("make namespaces"))?;
     let init = match fork_into_new_namespaces().map_err(at("make namespaces"))? {
-        Forked::Child => init::run(&plan, given, &init_end, life_lock.fd(), users),
+        Forked::Child => init::run(&plan, given, &init_end, &steps_end, life_lock.fd(), users),
         Forked::Parent(init) => init,
     };
     let mut unborn = Unborn { init: Some(init) };
-    drop((init_end, given));
+    drop((init_end, steps_end, given));
     hook::point("keeper.birth.after_clone").map_err(at("map the box's users"))?;
     let pid = unborn.init().pid().to_string();
     let map = users.map();
     write_id_maps(&pid, &map, &map, Setgroups::Inherit).map_err(at("map the box's users"))?;
     socket::send(lifeline.as_fd(), &[init::RELEASE], None).map_err(at("release the box's init"))?;
-    let assembled = report::await_assembly(&lifeline, &plan, ASSEMBLY_LIMIT)?;
+    let assembled = report::await_assembly(&lifeline, &mut steps, &plan, ASSEMBLY_LIMIT)?;
     let cwd = &plan.working_directory;
     let entrypoint = joiner::start(unborn.init(), &program, &path, cwd, pipes.inner(), EXEC_LIMIT)?;
     let enforcement = enforcement(users, assembled.missing, assembled.groups);

@@ -216,7 +216,9 @@ impl Keeper {
                 if self.input.next().is_empty() { PollFlags::empty() } else { PollFlags::OUT };
             watch(stdin.as_fd(), wanted)
         });
-        let listener = self.listener.as_ref().map(|it| watch(it.as_fd(), PollFlags::IN));
+        // One that cannot be accepted now would be ready for ever.
+        let listener = self.listener.as_ref().filter(|_| self.peers.has_room());
+        let listener = listener.map(|it| watch(it.as_fd(), PollFlags::IN));
         for connection in &self.peers.connections {
             let mut flags = PollFlags::IN;
             flags.set(PollFlags::OUT, connection.wants_to_write());
@@ -279,6 +281,9 @@ impl Keeper {
                     if let Some(init) = &self.init {
                         init.signal(Signal::KILL).ok();
                     }
+                }
+                Order::ReportStuck => {
+                    self.degraded("the box was killed, but a process in it does not end: it waits in the kernel");
                 }
             }
         }

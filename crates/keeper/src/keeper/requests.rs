@@ -16,7 +16,7 @@ impl Keeper {
     pub(super) fn serve(&mut self) {
         for index in 0..self.peers.connections.len() {
             self.peers.connections[index].flush();
-            for message in self.peers.connections[index].receive() {
+            for message in self.peers.connections[index].receive(&mut self.buffer) {
                 self.obey(index, message);
             }
         }

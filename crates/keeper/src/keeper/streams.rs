@@ -77,6 +77,7 @@ impl Keeper {
 
     pub(super) fn unpin(&mut self) {
         self.pin = None;
+        self.peers.greeting.pinned = false;
         self.output.trim(None);
     }
 
