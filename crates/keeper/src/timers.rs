@@ -66,8 +66,8 @@ mod tests {
         assert_eq!(timers.next(now), Some(Duration::from_secs(1)));
         assert_eq!(timers.take_due(now), None);
         let later = now + Duration::from_secs(3);
-        assert_eq!(timers.take_due(later), Some(Timer::Sync));
         assert_eq!(timers.take_due(later), Some(Timer::Ladder));
+        assert_eq!(timers.take_due(later), Some(Timer::Sync));
         assert_eq!(timers.take_due(later), None);
     }
 }
