@@ -28,6 +28,8 @@ pub(crate) fn bench(names: &[String]) -> Result<()> {
     bench
         .args(names)
         .env("MIN_BIN", target.join("release/min"))
-        .env("MIN_BENCH_JSON", target.join("bench.json"));
+        .env("MIN_BENCH_JSON", target.join("bench.json"))
+        // On a disk, where the usual temporary directory may be memory.
+        .env("TMPDIR", "/var/tmp");
     run(&mut bench)
 }

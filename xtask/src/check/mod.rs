@@ -29,6 +29,8 @@ pub(crate) fn sections(report: &mut Report) {
             "--locked",
             "--workspace",
             "--all-targets",
+            "--features",
+            "minimal-e2e/bench",
             "--",
             "-D",
             "warnings",

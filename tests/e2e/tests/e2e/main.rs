@@ -34,6 +34,8 @@ mod done_when;
 #[cfg(test)]
 mod ending_file;
 #[cfg(test)]
+mod golden;
+#[cfg(test)]
 mod heavy;
 #[cfg(test)]
 mod input;
