@@ -1,0 +1,75 @@
+//! `GET /v1/boxes/{box}/attach`.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::response::Response;
+use minimal_proto::ErrorCode;
+use minimal_proto::stream::{MAX_BINARY, SUBPROTOCOL};
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::error::ApiError;
+use super::extract::{Address, Asked};
+use super::find;
+use super::show::open_dir;
+use crate::host::Host;
+use crate::index::Entry;
+use crate::stream::{self, Attachment, LogSource};
+
+/// Bytes of a frame and the header of the WebSocket around it.
+const WRITE_BUFFER: usize = 64 << 10;
+
+/// Messages of clients are input, a few kilobytes as a rule; a quiet stream holds this much.
+const READ_BUFFER: usize = 8 << 10;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct AttachQuery {
+    #[serde(default)]
+    from: u64,
+    #[serde(default)]
+    input: bool,
+    #[serde(default)]
+    pin: bool,
+    client: Option<Uuid>,
+}
+
+/// Joins a box's streams. What is refused is refused before the upgrade.
+pub(super) async fn attach(
+    State(host): State<Arc<Host>>,
+    Address(address): Address,
+    Asked(query): Asked<AttachQuery>,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, ApiError> {
+    let upgrade = upgrade
+        .map_err(|rejection| ApiError::new(ErrorCode::BadRequest, rejection.body_text()))?
+        .protocols([SUBPROTOCOL]);
+    if upgrade.selected_protocol().is_none() {
+        let message = format!("the subprotocol {SUBPROTOCOL} has to be offered");
+        return Err(ApiError::new(ErrorCode::BadRequest, message));
+    }
+    let AttachQuery { from, input, pin, client } = query;
+    let attachment = match find(&host, &address)? {
+        Entry::Live(live) => {
+            let writer = if input { live.seat_writer(client).await? } else { None };
+            let pin = if pin { live.seat_pin(client, from).await? } else { None };
+            let source = LogSource::of_live(&live, from);
+            Attachment { id: live.id, source, live: Some(live), writer, pin }
+        }
+        Entry::Ended(ended) => {
+            let dir = Arc::new(open_dir(&host, ended.id).await?);
+            let id = ended.id;
+            let source = LogSource::of_ended(dir, ended, from);
+            Attachment { id, source, live: None, writer: None, pin: None }
+        }
+        Entry::Broken(broken) => return Err(broken.as_ref().into()),
+    };
+    Ok(upgrade
+        .read_buffer_size(READ_BUFFER)
+        .write_buffer_size(WRITE_BUFFER)
+        .max_frame_size(MAX_BINARY)
+        .max_message_size(MAX_BINARY)
+        .on_upgrade(move |socket| stream::serve(host, socket, attachment)))
+}

@@ -1,0 +1,42 @@
+//! `POST /v1/boxes`.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use minimal_proto::ErrorCode;
+use minimal_proto::api::{CreateBox, IDEMPOTENCY_KEY};
+
+use super::error::ApiError;
+use super::extract::JsonBody;
+use super::show;
+use crate::boxes::birth::{self, MAX_KEY, Outcome};
+use crate::host::Host;
+
+/// Makes a box.
+pub(super) async fn create(
+    State(host): State<Arc<Host>>,
+    headers: HeaderMap,
+    JsonBody(request): JsonBody<CreateBox>,
+) -> Result<Response, ApiError> {
+    let key = idempotency_key(&headers)?;
+    // A task of its own: a client that leaves must not cut it short.
+    let birth = tokio::spawn(birth::create(Arc::clone(&host), request, key));
+    match birth.await.expect("making a box does not panic")? {
+        Outcome::Made(record) => Ok((StatusCode::CREATED, Json(*record)).into_response()),
+        Outcome::Repeated(entry) => Ok(Json(show::record(&host, &entry).await).into_response()),
+    }
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+    let Some(key) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    match key.to_str() {
+        Ok(key) if !key.is_empty() && key.len() <= MAX_KEY => Ok(Some(key.to_owned())),
+        Ok(_) | Err(_) => Err(ApiError::new(
+            ErrorCode::BadRequest,
+            format!("an {IDEMPOTENCY_KEY} is 1 to {MAX_KEY} characters of ASCII"),
+        )),
+    }
+}

@@ -1,0 +1,133 @@
+//! Bringing boxes to their end: stop, signal, acknowledge, remove.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use minimal_proto::api::{BoxRecord, SignalBox, StopBox};
+use minimal_proto::{ErrorBody, ErrorCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::error::ApiError;
+use super::extract::{Address, Asked, JsonBody, OptionalBody};
+use super::{find, show};
+use crate::boxes::{Answer, Command, Live};
+use crate::hooks;
+use crate::host::Host;
+use crate::index::Entry;
+
+/// How long after the last KILL a box may take to end: it has to be found empty, its output read
+/// and the ending brought to disk.
+const END_LIMIT: Duration = Duration::from_secs(30);
+
+/// How long an actor may take to leave an ended box to the index.
+const HAND_OVER_LIMIT: Duration = Duration::from_secs(10);
+
+/// Ends a box and answers when it has ended.
+pub(super) async fn stop(
+    State(host): State<Arc<Host>>,
+    Address(address): Address,
+    OptionalBody(request): OptionalBody<StopBox>,
+) -> Result<Json<BoxRecord>, ApiError> {
+    let entry = find(&host, &address)?;
+    if let Entry::Live(live) = &entry {
+        stop_live(live, request).await?;
+    }
+    Ok(Json(show::record(&host, &entry).await))
+}
+
+async fn stop_live(live: &Arc<Live>, StopBox { force, grace_ms }: StopBox) -> Result<(), ApiError> {
+    hooks::pass("daemon.stop.before_ask").await.map_err(|error| ApiError::internal(&error))?;
+    match live.ask(|reply| Command::Stop { force, grace_ms, reply }).await? {
+        Answer::Given(answer) => answer?,
+        Answer::Ended => return Ok(()),
+    }
+    let grace = if force { 0 } else { grace_ms.unwrap_or(live.facts.stop_grace_ms) };
+    let limit = Duration::from_millis(grace).saturating_add(END_LIMIT);
+    match tokio::time::timeout(limit, live.wait_for(|view| view.sealed)).await {
+        Ok(_) => Ok(()),
+        Err(_) => Err(live.unresponsive("the box has not ended after it was killed").into()),
+    }
+}
+
+/// Sends a signal to a box's entrypoint.
+pub(super) async fn signal(
+    State(host): State<Arc<Host>>,
+    Address(address): Address,
+    JsonBody(SignalBox { signal }): JsonBody<SignalBox>,
+) -> Result<Json<Value>, ApiError> {
+    let entry = find(&host, &address)?;
+    let has_ended = || {
+        ErrorBody::new(ErrorCode::WrongState, format!("box `{address}` has ended"))
+            .with_detail("box", entry.id().to_string())
+    };
+    let Entry::Live(live) = &entry else { return Err(has_ended().into()) };
+    match live.ask(|reply| Command::Signal { signal, group: false, reply }).await? {
+        Answer::Given(answer) => answer?,
+        Answer::Ended => return Err(has_ended().into()),
+    }
+    Ok(Json(json!({})))
+}
+
+/// The creator knows the ending: a box made to be removed is.
+pub(super) async fn acknowledge(
+    State(host): State<Arc<Host>>,
+    Address(address): Address,
+) -> Result<Json<Value>, ApiError> {
+    let mut entry = find(&host, &address)?;
+    if let Entry::Live(live) = &entry {
+        if !live.view.borrow().sealed {
+            let message = format!("box `{}` has not ended", live.name);
+            return Err(ApiError::new(ErrorCode::WrongState, message));
+        }
+        entry = handed_over(&host, live).await?;
+    }
+    if let Entry::Ended(ended) = &entry
+        && ended.reap_at.is_some()
+    {
+        host.reap(ended.id).await?;
+    }
+    Ok(Json(json!({})))
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct RemoveQuery {
+    #[serde(default)]
+    force: bool,
+}
+
+/// Deletes a box.
+pub(super) async fn remove(
+    State(host): State<Arc<Host>>,
+    Address(address): Address,
+    Asked(query): Asked<RemoveQuery>,
+) -> Result<Json<Value>, ApiError> {
+    let entry = host.index.resolve(&address)?;
+    if let Entry::Live(live) = &entry {
+        if !live.view.borrow().sealed {
+            if !query.force {
+                return Err(ErrorBody::new(
+                    ErrorCode::NeedsForce,
+                    format!("box `{}` runs", live.name),
+                )
+                .with_hint("stop it first, or remove it with force, which kills it")
+                .with_detail("box", live.id.to_string())
+                .into());
+            }
+            stop_live(live, StopBox { force: true, grace_ms: None }).await?;
+        }
+        handed_over(&host, live).await?;
+    }
+    host.reap(entry.id()).await?;
+    Ok(Json(json!({})))
+}
+
+/// What the index has once the actor of an ended box is gone.
+async fn handed_over(host: &Host, live: &Arc<Live>) -> Result<Entry, ApiError> {
+    match tokio::time::timeout(HAND_OVER_LIMIT, live.gone()).await {
+        Ok(()) => Ok(host.index.get(live.id).unwrap_or_else(|| Entry::Live(Arc::clone(live)))),
+        Err(_) => Err(live.unresponsive("its end is still being written down").into()),
+    }
+}

@@ -1,0 +1,128 @@
+//! `GET /v1/boxes`.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse as _, Response};
+use minimal_proto::spec::BoxType;
+use minimal_proto::{BoxId, ErrorCode, State as BoxState};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::error::ApiError;
+use super::extract::Asked;
+use super::show::live_record;
+use crate::boxes::wire;
+use crate::host::Host;
+use crate::index::{Entry, Filter};
+
+/// Boxes on a page unless another number is asked for.
+const PAGE: usize = 100;
+/// Most boxes on a page: some 15 MB of JSON.
+const MOST: usize = 10_000;
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct ListQuery {
+    state: Option<String>,
+    #[serde(rename = "type")]
+    box_type: Option<String>,
+    project: Option<String>,
+    parent: Option<BoxId>,
+    limit: Option<usize>,
+    after: Option<BoxId>,
+}
+
+impl ListQuery {
+    fn filter(&self) -> Result<Filter, ApiError> {
+        Ok(Filter {
+            states: self
+                .state
+                .as_deref()
+                .map(|text| words::<BoxState>("state", text))
+                .transpose()?,
+            types: self
+                .box_type
+                .as_deref()
+                .map(|text| words::<BoxType>("type", text))
+                .transpose()?,
+            project: self.project.clone().map(Into::into),
+            parent: self.parent,
+        })
+    }
+
+    fn limit(&self) -> Result<usize, ApiError> {
+        match self.limit {
+            None => Ok(PAGE),
+            Some(limit @ 1..=MOST) => Ok(limit),
+            Some(limit) => Err(ApiError::new(
+                ErrorCode::BadRequest,
+                format!("limit is {limit}; it can be 1 to {MOST}"),
+            )),
+        }
+    }
+}
+
+/// A comma-separated list of words that have a JSON form.
+fn words<T: DeserializeOwned>(key: &str, text: &str) -> Result<Vec<T>, ApiError> {
+    let word = |word: &str| {
+        serde_json::from_value(word.into()).map_err(|_unknown| {
+            ApiError::new(ErrorCode::BadRequest, format!("`{word}` is not a {key} of a box"))
+        })
+    };
+    text.split(',').map(word).collect()
+}
+
+/// A page of boxes, newest first. From memory, but for the logs of boxes that run.
+pub(super) async fn list(
+    State(host): State<Arc<Host>>,
+    Asked(query): Asked<ListQuery>,
+) -> Result<Response, ApiError> {
+    let (page, more) = host.index.page(&query.filter()?, query.limit()?, query.after);
+    let next = page.last().filter(|_| more).map(Entry::id);
+    let mut body = String::from(r#"{"schema":"min/v1/box-list","boxes":["#);
+    for (index, entry) in page.iter().enumerate() {
+        if index > 0 {
+            body.push(',');
+        }
+        match entry {
+            Entry::Ended(ended) => body.push_str(ended.json()),
+            Entry::Live(live) => {
+                live.probe();
+                body.push_str(&json(&live_record(&host, live).await));
+            }
+            Entry::Broken(broken) => {
+                body.push_str(&json(&wire::broken(broken.id, &broken.reason, &host.name)));
+            }
+        }
+    }
+    body.push_str(r#"],"next":"#);
+    body.push_str(&json(&next));
+    body.push('}');
+    Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
+}
+
+fn json<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("records have string keys only")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_becomes_a_filter_or_says_what_is_wrong() {
+        let query = ListQuery { state: Some("running,exited".into()), ..ListQuery::default() };
+        let filter = query.filter().unwrap();
+        assert_eq!(filter.states, Some(vec![BoxState::Running, BoxState::Exited]));
+        for wrong in [
+            ListQuery { state: Some("runing".into()), ..ListQuery::default() },
+            ListQuery { box_type: Some("".into()), ..ListQuery::default() },
+        ] {
+            assert_eq!(wrong.filter().unwrap_err().0.code, ErrorCode::BadRequest);
+        }
+        for wrong in [0, MOST + 1] {
+            assert!(ListQuery { limit: Some(wrong), ..ListQuery::default() }.limit().is_err());
+        }
+    }
+}

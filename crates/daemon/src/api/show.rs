@@ -1,0 +1,121 @@
+//! Looking at one box, and waiting for its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use minimal_proto::api::{BoxRecord, WaitAnswer};
+use minimal_proto::{BoxId, ErrorCode};
+use minimal_store::BoxDir;
+use serde::Deserialize;
+
+use super::error::ApiError;
+use super::extract::{Address, Asked};
+use super::{blocking, find};
+use crate::boxes::{Live, wire};
+use crate::host::Host;
+use crate::index::Entry;
+
+/// How long measuring what a box takes of the disk may hold up its record.
+const MEASURE_LIMIT: Duration = Duration::from_millis(500);
+
+/// The record.
+pub(super) async fn show(
+    State(host): State<Arc<Host>>,
+    Address(address): Address,
+) -> Result<Json<BoxRecord>, ApiError> {
+    let entry = host.index.resolve(&address)?;
+    if let Entry::Live(live) = &entry {
+        // Not waited for: the next look knows.
+        live.probe();
+    }
+    let id = entry.id();
+    let measuring = {
+        let host = Arc::clone(&host);
+        tokio::time::timeout(MEASURE_LIMIT, blocking(move || measure(&host, id)))
+    };
+    let (mut record, measured) = tokio::join!(record(&host, &entry), measuring);
+    record.disk_bytes = measured.ok().flatten();
+    Ok(Json(record))
+}
+
+/// The record without what has to be measured.
+pub(super) async fn record(host: &Arc<Host>, entry: &Entry) -> BoxRecord {
+    match entry {
+        Entry::Live(live) => live_record(host, live).await,
+        Entry::Ended(ended) => ended.record(),
+        Entry::Broken(broken) => wire::broken(broken.id, &broken.reason, &host.name),
+    }
+}
+
+/// The record of a box that has an actor.
+pub(super) async fn live_record(host: &Host, live: &Arc<Live>) -> BoxRecord {
+    let dir = Arc::clone(&live.dir);
+    let dropped = blocking(move || minimal_store::figures(&dir).map(|log| log.dropped_bytes)).await;
+    let view = live.view.borrow().clone();
+    // A log that cannot be looked at is told by whoever reads it.
+    wire::live(&view, &live.facts, dropped.unwrap_or(0), &host.name)
+}
+
+fn measure(host: &Host, id: BoxId) -> Option<u64> {
+    host.state.box_dir(id).and_then(|dir| dir.disk_bytes()).ok()
+}
+
+/// The spec, as it is stored.
+pub(super) async fn spec(
+    State(host): State<Arc<Host>>,
+    Address(address): Address,
+) -> Result<Response, ApiError> {
+    let id = host.index.resolve(&address)?.id();
+    let read = blocking(move || host.state.box_dir(id).and_then(|dir| dir.read_spec())).await;
+    Ok(Json(read.map_err(|error| ApiError::broken(&error))?).into_response())
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct WaitQuery {
+    timeout_ms: Option<u64>,
+}
+
+/// Waits for the ending.
+pub(super) async fn wait(
+    State(host): State<Arc<Host>>,
+    Address(address): Address,
+    Asked(query): Asked<WaitQuery>,
+) -> Result<Json<WaitAnswer>, ApiError> {
+    let live = match find(&host, &address)? {
+        Entry::Live(live) => live,
+        Entry::Ended(ended) => {
+            return Ok(Json(WaitAnswer { id: ended.id, ending: ended.ending() }));
+        }
+        Entry::Broken(broken) => return Err(broken.as_ref().into()),
+    };
+    let sealed = live.wait_for(|view| view.sealed);
+    let view = match query.timeout_ms {
+        // Until the ending, or until the client leaves: it has said that it waits for as long.
+        None => sealed.await,
+        Some(limit) => tokio::time::timeout(Duration::from_millis(limit), sealed).await.map_err(
+            |_elapsed| {
+                let message = format!("box `{}` has not ended within {limit} ms", live.name);
+                ApiError::new(ErrorCode::WaitTimeout, message)
+            },
+        )?,
+    };
+    match view.ending() {
+        Some(ending) => Ok(Json(WaitAnswer { id: live.id, ending: ending.clone() })),
+        None => Err(ApiError::new(ErrorCode::SteppingDown, "the daemon is leaving")),
+    }
+}
+
+/// The directory of a box, opened.
+pub(super) async fn open_dir(host: &Arc<Host>, id: BoxId) -> Result<BoxDir, ApiError> {
+    let host = Arc::clone(host);
+    let opened = blocking(move || host.state.box_dir(id)).await;
+    opened.map_err(|error| match error {
+        minimal_store::BoxDirError::Missing { .. } => {
+            ApiError::new(ErrorCode::NotFound, format!("box {id} was removed"))
+        }
+        error => ApiError::broken(&error),
+    })
+}

@@ -1,0 +1,363 @@
+//! The actor of one box: the only owner of the connection to its keeper.
+//!
+//! ```text
+//!  born, with a connection ─────────▶ serve ──── `ended` ───────────────▶ finish
+//!                                     ▲   │                                 ▲
+//!  adopted ─▶ connect, 3 s ─ hello ───┘   └─ end of file, fault ─▶ conclude ┤ an ending is on disk
+//!              ▲      │                                               │
+//!              │      └── nobody answers ────────────────────────────▶│
+//!              └──────── wait ◀──────────────── somebody holds a lock ┘  (unresponsive)
+//! ```
+//!
+//! What it may tell, it publishes as a [`View`]. It does no blocking work itself, and it waits for
+//! nothing without a limit.
+
+mod requests;
+mod serve;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use minimal_proto::error::Chain;
+use minimal_proto::keeper::{FromKeeper, Hello};
+use minimal_proto::{BoxId, ErrorBody, ErrorCode, Event, EventData};
+use minimal_store::{BoxDir, Denied, JournalReader, Record};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+use tracing::Instrument as _;
+
+use super::clocks::Pulse;
+use super::conclude::{Absence, ConcludeError, Conclusion, conclude};
+use super::facts::Facts;
+use super::link::{Link, LinkError};
+use super::live::{COMMANDS, Command, Live};
+use super::seats::{Pin, Writer};
+use super::view::View;
+use super::{Ended, sealed_at};
+use crate::host::Host;
+use crate::index::Entry;
+use requests::Requests;
+
+/// How long a keeper may take to answer a connection with its hello.
+const HELLO_LIMIT: Duration = Duration::from_secs(3);
+
+/// Waits between looks at a box that somebody holds but nobody answers for. The first are short:
+/// the init of a keeper that was killed takes some milliseconds to follow it.
+const LOOK_AGAIN: [Duration; 6] = [
+    Duration::from_millis(5),
+    Duration::from_millis(20),
+    Duration::from_millis(50),
+    Duration::from_millis(100),
+    Duration::from_millis(300),
+    Duration::from_secs(1),
+];
+
+/// The actor of one box.
+#[derive(Debug)]
+pub(crate) struct Actor {
+    host: Arc<Host>,
+    live: Arc<Live>,
+    view: watch::Sender<View>,
+    commands: mpsc::Receiver<Command>,
+    requests: Requests,
+    writer: Option<Writer>,
+    pin: Option<Pin>,
+    pulse: Pulse,
+    /// How much input was handed to the keeper's connection.
+    forwarded: u64,
+    /// The next writer is the creator's first, which is not noted.
+    creator_expected: bool,
+    /// Growth of the log that was not confirmed yet: nobody reads it.
+    unconfirmed: Option<(u64, Instant)>,
+}
+
+/// How a connection to a keeper came to its end.
+#[derive(Debug)]
+enum Parting {
+    /// The keeper said that the box has ended.
+    Ended,
+    /// It is gone, or of no use, without that.
+    Vanished(LinkError),
+}
+
+/// What an actor is made of.
+#[derive(Debug)]
+pub(crate) struct Body {
+    pub(crate) facts: Facts,
+    pub(crate) dir: BoxDir,
+    pub(crate) view: View,
+}
+
+impl Actor {
+    /// Makes the actor of a box, and the handle by which others reach it.
+    pub(crate) fn new(host: Arc<Host>, body: Body) -> (Self, Arc<Live>) {
+        host.live.fetch_add(1, Ordering::Relaxed);
+        let (command_sender, commands) = mpsc::channel(COMMANDS);
+        let (id, name) = (body.view.id(), body.view.record.name.clone());
+        let (view, published) = watch::channel(body.view);
+        let live = Arc::new(Live {
+            id,
+            name,
+            facts: body.facts,
+            dir: Arc::new(body.dir),
+            view: published,
+            commands: command_sender,
+            readers: 0.into(),
+        });
+        let actor = Self {
+            host,
+            live: Arc::clone(&live),
+            view,
+            commands,
+            requests: Requests::default(),
+            writer: None,
+            pin: None,
+            pulse: Pulse::new(Instant::now()),
+            forwarded: 0,
+            creator_expected: false,
+            unconfirmed: None,
+        };
+        (actor, live)
+    }
+
+    /// Runs the actor of a box that was just launched, over its first connection.
+    pub(crate) fn born(mut self, link: Link, takes_input: bool) {
+        self.creator_expected = takes_input;
+        self.spawn(Some(link));
+    }
+
+    /// Runs the actor of a box that was found on disk.
+    pub(crate) fn adopted(self) {
+        self.spawn(None);
+    }
+
+    fn spawn(self, link: Option<Link>) {
+        let span = tracing::info_span!("box", id = %self.live.id, name = %self.live.name);
+        tokio::spawn(self.run(link).instrument(span));
+    }
+
+    async fn run(mut self, mut link: Option<Link>) {
+        let mut looks = 0;
+        loop {
+            let parting = match link.take() {
+                Some(link) => self.serve(link).await,
+                None => match self.connect().await {
+                    Ok(connected) => {
+                        looks = 0;
+                        link = Some(connected);
+                        continue;
+                    }
+                    Err(error) => Parting::Vanished(error),
+                },
+            };
+            self.leave_seats();
+            match parting {
+                Parting::Ended if self.has_ending() || self.read_journal().await => break,
+                Parting::Ended => tracing::error!("the keeper told an ending that is not on disk"),
+                Parting::Vanished(error) => {
+                    tracing::info!(error = %Chain(&error), "no connection to the keeper");
+                }
+            }
+            if self.conclude().await {
+                break;
+            }
+            let pause = LOOK_AGAIN[looks.min(LOOK_AGAIN.len() - 1)];
+            looks += 1;
+            self.answer_without_keeper(pause).await;
+            let live = Arc::clone(&self.live);
+            self.requests.expire(&live, true, Instant::now());
+        }
+        self.finish().await;
+    }
+
+    async fn connect(&mut self) -> Result<Link, LinkError> {
+        let live = Arc::clone(&self.live);
+        let greeting = async {
+            let mut link = Link::connect(&live.dir).await.map_err(LinkError::Io)?;
+            let hello = link.hello(live.id).await?;
+            Ok((link, hello))
+        };
+        let (link, hello) =
+            tokio::time::timeout(HELLO_LIMIT, greeting).await.unwrap_or(Err(LinkError::Silent))?;
+        self.greeted(&hello);
+        // Events from before the hello are on disk only.
+        self.read_journal().await;
+        tracing::info!(keeper = hello.pid, life = hello.life, "adopted");
+        Ok(link)
+    }
+
+    /// Takes over what a keeper says of itself.
+    fn greeted(&mut self, hello: &Hello) {
+        self.pulse.heard(Instant::now());
+        self.forwarded = hello.input_offset;
+        if let Some(ending) = &hello.unsaved_ending {
+            let reason = ending.reason().as_str();
+            tracing::error!(reason, "the keeper cannot write the ending to disk");
+        }
+        self.view.send_modify(|view| {
+            view.log_end = view.log_end.max(hello.log_end);
+            view.input_offset = hello.input_offset;
+            view.input_open = hello.input_open;
+            view.pinned = hello.pinned;
+            view.fault = None;
+        });
+    }
+
+    /// Applies an event that the keeper has appended.
+    async fn apply(&mut self, event: &Event) {
+        let mut outcome = Ok(());
+        self.view.send_if_modified(|view| {
+            outcome = Arc::make_mut(&mut view.record).apply(event);
+            outcome.is_ok()
+        });
+        match outcome {
+            Ok(()) => {}
+            // It was read from disk already.
+            Err(Denied::SeqGap { expected, found }) if found < expected => {}
+            Err(denied) => {
+                tracing::warn!(%denied, "an event does not follow; the journal is read again");
+                self.read_journal().await;
+            }
+        }
+        if let EventData::Started(started) = &event.data {
+            tracing::info!(keeper = started.keeper_pid, life = started.life, "started");
+        }
+    }
+
+    /// Reads the record from disk. Whether it holds an ending.
+    async fn read_journal(&mut self) -> bool {
+        let dir = Arc::clone(&self.live.dir);
+        let read = move || -> Result<(Record, _), ReadError> {
+            let record = Record::fold(&JournalReader::open(&dir)?.read_new()?)?;
+            let log = record.ending.is_some().then(|| minimal_store::figures(&dir));
+            Ok((record, log))
+        };
+        match tokio::task::spawn_blocking(read).await.expect("reading a journal does not panic") {
+            Ok((record, log)) => {
+                let ended = record.ending.is_some();
+                self.view.send_modify(|view| {
+                    if let Some(Ok(log)) = log {
+                        view.log_end = view.log_end.max(sealed_at(&record, log).bytes);
+                    }
+                    view.record = Arc::new(record);
+                });
+                ended
+            }
+            Err(error) => {
+                tracing::error!(error = %Chain(&error), "the journal cannot be read");
+                false
+            }
+        }
+    }
+
+    /// With no connection to a keeper: learns from the disk, and from who holds the locks, whether
+    /// the box has ended.
+    async fn conclude(&mut self) -> bool {
+        let (dir, boot_id) = (Arc::clone(&self.live.dir), self.host.boot_id.clone());
+        let concluded =
+            tokio::task::spawn_blocking(move || conclude(&dir, &Absence::Gone, &boot_id)).await;
+        let fault = match concluded.expect("concluding does not panic") {
+            Ok(Conclusion::Ended { record, log, written }) => {
+                if written {
+                    tracing::warn!("nobody saw the box end: its keeper is gone");
+                }
+                self.view.send_modify(|view| {
+                    view.log_end = sealed_at(&record, log).bytes;
+                    view.record = Arc::new(*record);
+                });
+                return true;
+            }
+            Ok(Conclusion::Alive(holders)) if holders.keeper => {
+                "its keeper holds its lock but does not answer".to_owned()
+            }
+            Ok(Conclusion::Alive(_)) => {
+                "its keeper is gone, and its processes are not yet".to_owned()
+            }
+            Err(error) => describe(&error),
+        };
+        if self.view.borrow().fault.as_deref() != Some(fault.as_str()) {
+            tracing::warn!(fault, "unresponsive");
+            self.view.send_modify(|view| view.fault = Some(fault.into()));
+        }
+        false
+    }
+
+    /// Publishes the ending and hands the box to the index.
+    async fn finish(mut self) {
+        self.requests.box_ended(&self.live);
+        self.view.send_modify(|view| {
+            view.sealed = true;
+            view.input_open = false;
+            view.pinned = false;
+            view.fault = None;
+        });
+        let view = self.view.borrow().clone();
+        let dir = Arc::clone(&self.live.dir);
+        let files = tokio::task::spawn_blocking(move || minimal_store::figures(&dir));
+        let files = files.await.expect("looking at a log does not panic").unwrap_or_default();
+        let log = sealed_at(&view.record, files);
+        let ended = Ended::new(&view.record, &self.live.facts, log, &self.host.name);
+        let ended = Arc::new(ended.expect("the actor finishes with an ending"));
+        let ending = view.record.ending.as_ref().expect("the actor finishes with an ending");
+        tracing::info!(
+            reason = %ending.reason(),
+            exit_code = ending.exit_code(),
+            signal = ending.signal().map(tracing::field::display),
+            "ended",
+        );
+        self.host.index.put(Entry::Ended(Arc::clone(&ended)));
+        self.host.live.fetch_sub(1, Ordering::Relaxed);
+        self.host.reap_later(&ended);
+        // Dropping the view's sender tells those who wait for this actor to be gone.
+    }
+
+    fn leave_seats(&mut self) {
+        // Their clients reconnect and send again what no keeper has accepted.
+        self.writer = None;
+        self.pin = None;
+        self.unconfirmed = None;
+        self.requests.link_lost(&self.live);
+    }
+
+    fn has_ending(&self) -> bool {
+        self.view.borrow().record.ending.is_some()
+    }
+}
+
+/// A journal cannot be read as one.
+#[derive(Debug, thiserror::Error)]
+enum ReadError {
+    #[error(transparent)]
+    Journal(#[from] minimal_store::JournalError),
+    #[error("fold the journal")]
+    Fold(#[from] Denied),
+}
+
+fn describe(error: &ConcludeError) -> String {
+    format!("its keeper is gone, and its ending cannot be written: {}", Chain(error))
+}
+
+impl Link {
+    /// Waits for the first message on a connection.
+    async fn hello(&mut self, id: BoxId) -> Result<Hello, LinkError> {
+        match self.next().await? {
+            FromKeeper::Hello(hello) if hello.box_id == id => Ok(hello),
+            FromKeeper::Hello(_) => Err(LinkError::Stranger),
+            _ => Err(LinkError::NoHello),
+        }
+    }
+}
+
+/// What is said while there is no keeper to ask.
+fn no_keeper(live: &Live, view: &View) -> ErrorBody {
+    let why = view.fault.as_deref().unwrap_or("it is being looked for");
+    ErrorBody::new(
+        ErrorCode::Unresponsive,
+        format!("the keeper of box `{}` cannot be reached: {why}", live.name),
+    )
+    .with_detail("box", live.id.to_string())
+}
+
+#[cfg(test)]
+mod tests;

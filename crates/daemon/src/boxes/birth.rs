@@ -1,0 +1,248 @@
+//! Making a box.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use minimal_proto::api::{BoxRecord, CreateBox};
+use minimal_proto::error::Chain;
+use minimal_proto::event::Created;
+use minimal_proto::keeper::{Start, ToKeeper};
+use minimal_proto::{BoxId, ErrorBody, ErrorCode, Event, EventData, Spec, State, Timestamp};
+use minimal_store::{BoxDir, CreateError, Record, hook};
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use super::actor::{Actor, Body};
+use super::conclude::{Absence, Conclusion, conclude};
+use super::{Ended, Facts, Link, View, wire};
+use crate::host::Host;
+use crate::index::{Admission, AdmitError, Entry, RequestKey, Reservation};
+use crate::launcher::{LaunchError, step_error};
+
+/// How long a keeper may take to start a box before the creator is told that it has not. The keeper
+/// bounds each step itself; this bounds a keeper that hangs.
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// The longest idempotency key, in bytes.
+pub(crate) const MAX_KEY: usize = 200;
+
+/// What came of a create.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// A new box, running or with a failed start.
+    Made(Box<BoxRecord>),
+    /// The box that an earlier request with the same key has made.
+    Repeated(Entry),
+}
+
+/// Makes a box and waits until it runs or its start has failed.
+///
+/// To be run in a task of its own: a client that leaves must not cut it short.
+///
+/// # Errors
+/// Nothing was made; or the box was made and its keeper hangs.
+pub(crate) async fn create(
+    host: Arc<Host>,
+    request: CreateBox,
+    key: Option<String>,
+) -> Result<Outcome, ErrorBody> {
+    request.spec.check(request.values.iter()).map_err(|error| {
+        ErrorBody::new(ErrorCode::InvalidSpec, format!("the spec cannot be run: {error}"))
+    })?;
+    let _pass = host.begin_birth()?;
+    let key = key.map(|key| RequestKey { key, digest: digest(&request) });
+    let program = request.spec.execution.exec[0].clone();
+    let reservation = loop {
+        let id = BoxId::from_uuid(Uuid::now_v7());
+        let asked = request.spec.identity.name.as_ref();
+        match host.index.admit(id, asked, program.as_bytes(), key.as_ref()) {
+            Ok(Admission::New(reservation)) => break reservation,
+            Ok(Admission::Repeat { id, mut made }) => {
+                // Closed once it is known whether the first request made it.
+                while made.changed().await.is_ok() {}
+                if let Some(entry) = host.index.get(id) {
+                    started(&entry).await?;
+                    return Ok(Outcome::Repeated(entry));
+                }
+            }
+            Err(AdmitError::IdTaken { .. }) => {}
+            Err(error) => return Err(refusal(&error)),
+        }
+    };
+    birth(host, request, key, reservation).await
+}
+
+async fn birth(
+    host: Arc<Host>,
+    request: CreateBox,
+    key: Option<RequestKey>,
+    reservation: Reservation,
+) -> Result<Outcome, ErrorBody> {
+    let CreateBox { spec, values, start } = request;
+    let (id, name) = (reservation.id(), reservation.name().clone());
+    let facts = Facts::from(&spec);
+    let (idempotency_key, request_digest) =
+        key.map(|RequestKey { key, digest }| (key, digest)).unzip();
+    let created =
+        Created { name: name.clone(), remove: start.remove, idempotency_key, request_digest };
+    let made = {
+        let host = Arc::clone(&host);
+        tokio::task::spawn_blocking(move || make(&host, id, spec, created))
+    };
+    let Made { dir, record, spec, keeper } = made.await.expect("making a box does not panic")?;
+    tracing::info!(
+        %id, %name, program = facts.program, arguments = facts.arguments, "created",
+    );
+    let stream = match keeper {
+        Keeper::Launched(stream) => stream,
+        Keeper::NotMade(ended) => {
+            let ended =
+                Ended::new(&ended, &facts, minimal_proto::api::LogFigures::default(), &host.name);
+            let ended = Arc::new(ended.expect("its start has failed"));
+            reservation.publish(Entry::Ended(Arc::clone(&ended)));
+            host.reap_later(&ended);
+            return Ok(Outcome::Made(Box::new(ended.record())));
+        }
+    };
+    let mut link = Link::new(stream).map_err(|error| internal("watch the keeper", &error))?;
+    link.send(&ToKeeper::Start(Box::new(Start {
+        box_id: id,
+        name,
+        life: 1,
+        spec,
+        values,
+        options: start,
+    })));
+    let mut view = View::new(record, 0);
+    view.input_open = start.input;
+    view.pinned = start.pin;
+    let (actor, live) = Actor::new(Arc::clone(&host), Body { facts, dir, view });
+    reservation.publish(Entry::Live(Arc::clone(&live)));
+    actor.born(link, start.input);
+
+    let entry = Entry::Live(Arc::clone(&live));
+    started(&entry).await?;
+    pass("daemon.create.after_started")?;
+    let view = live.view.borrow().clone();
+    Ok(Outcome::Made(Box::new(wire::live(&view, &live.facts, 0, &host.name))))
+}
+
+/// Waits until a box's entrypoint was executed or its start has failed.
+async fn started(entry: &Entry) -> Result<(), ErrorBody> {
+    let Entry::Live(live) = entry else { return Ok(()) };
+    let is_up = |view: &View| match view.record.state {
+        State::Running => true,
+        _ => view.ending().is_some(),
+    };
+    match tokio::time::timeout(START_LIMIT, live.wait_for(is_up)).await {
+        Ok(_) => Ok(()),
+        Err(_) => Err(live.unresponsive("the box has not started within 60 s")),
+    }
+}
+
+/// What is on disk and in memory of a new box.
+struct Made {
+    dir: BoxDir,
+    record: Record,
+    spec: Spec,
+    keeper: Keeper,
+}
+
+enum Keeper {
+    Launched(UnixStream),
+    /// There is none, and the box's record says so.
+    NotMade(Box<Record>),
+}
+
+/// The blocking half: directory, first event, keeper.
+fn make(host: &Host, id: BoxId, spec: Spec, created: Created) -> Result<Made, ErrorBody> {
+    pass("daemon.create.before_dir")?;
+    host.launcher.prepare().map_err(|error| error.to_body())?;
+    let ts = Timestamp::now();
+    let dir = host.state.create_box(id, &spec, created.clone(), ts).map_err(|error| {
+        let code = match error {
+            CreateError::NoSpace { .. } => ErrorCode::NoSpace,
+            CreateError::LongSpec { .. } => ErrorCode::InvalidSpec,
+            CreateError::Exists { .. } | CreateError::Io { .. } => ErrorCode::Internal,
+        };
+        ErrorBody::new(code, Chain(&error).to_string())
+    })?;
+    let first = Event { seq: 1, ts, box_id: id, parent: None, data: EventData::Created(created) };
+    let record = Record::begin(&first).expect("it was built as a first event");
+    let launched = hook::point("daemon.create.after_dir")
+        .map_err(|error| step_error("pass a fault point", &error))
+        .and_then(|()| host.launcher.launch(id));
+    let keeper = match launched {
+        Ok(stream) => {
+            pass("daemon.create.after_launch")?;
+            Keeper::Launched(stream)
+        }
+        Err(error) => not_made(&dir, &error, &host.boot_id)?,
+    };
+    Ok(Made { dir, record, spec, keeper })
+}
+
+/// There is a directory but no keeper: the box is one whose start has failed.
+fn not_made(dir: &BoxDir, error: &LaunchError, boot_id: &str) -> Result<Keeper, ErrorBody> {
+    let errno = match error {
+        LaunchError::Isolation { .. } => None,
+        LaunchError::Step { errno, .. } => *errno,
+    };
+    let absence = Absence::NotMade { step: "make the keeper", message: error.to_string(), errno };
+    match conclude(dir, &absence, boot_id) {
+        Ok(Conclusion::Ended { record, .. }) => Ok(Keeper::NotMade(record)),
+        Ok(Conclusion::Alive(_)) => Err(error.to_body()),
+        Err(error) => Err(ErrorBody::new(ErrorCode::Internal, Chain(&error).to_string())),
+    }
+}
+
+/// What tells a repeat from another request: everything but the values, which are not stored.
+fn digest(request: &CreateBox) -> String {
+    let body = serde_json::to_vec(&(&request.spec, &request.start));
+    let body = body.expect("a spec has string keys only");
+    Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn refusal(error: &AdmitError) -> ErrorBody {
+    match error {
+        AdmitError::Name(held) => ErrorBody::new(ErrorCode::NameHeld, error.to_string())
+            .with_hint("choose another name, or stop that box")
+            .with_detail("holder", held.holder.to_string()),
+        AdmitError::KeyReused { id } => ErrorBody::new(ErrorCode::KeyReused, error.to_string())
+            .with_detail("box", id.to_string()),
+        AdmitError::IdTaken { .. } => ErrorBody::new(ErrorCode::Internal, error.to_string()),
+    }
+}
+
+fn pass(point: &'static str) -> Result<(), ErrorBody> {
+    hook::point(point).map_err(|error| internal("pass a fault point", &error))
+}
+
+fn internal(attempt: &str, error: &io::Error) -> ErrorBody {
+    ErrorBody::new(ErrorCode::Internal, format!("{attempt}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use minimal_proto::api::StartOptions;
+
+    use super::*;
+
+    #[test]
+    fn a_digest_is_of_what_is_asked_for_and_not_of_the_values() {
+        let request = CreateBox {
+            spec: Spec::task(vec!["sh".into(), "-c".into(), "true".into()]),
+            values: std::collections::BTreeMap::default(),
+            start: StartOptions::default(),
+        };
+        let mut with_value = request.clone();
+        with_value.values.insert("TOKEN".into(), "x".into());
+        assert_eq!(digest(&request), digest(&with_value));
+        let mut other = request.clone();
+        other.start.input = true;
+        assert_ne!(digest(&request), digest(&other));
+        assert_eq!(digest(&request).len(), 64);
+    }
+}

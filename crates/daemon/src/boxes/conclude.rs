@@ -1,0 +1,127 @@
+//! The one place that writes an ending nobody saw.
+//!
+//! Used alike when the daemon starts and finds a box without a keeper, when a keeper's connection
+//! ends without a word, and when a keeper could not be made. It never believes an absence: only who
+//! obtains both locks of a box knows that nobody is there (`docs/reference/wire.md`, section 9).
+
+use std::io;
+
+use minimal_proto::api::LogFigures;
+use minimal_proto::ending::{Observer, StartFault};
+use minimal_proto::{Ending, Event, EventData, State, Timestamp};
+use minimal_store::{
+    BoxDir, Holders, JournalError, JournalReader, JournalWriter, LifeLock, LockError, LogError,
+    Record, hook,
+};
+use serde_json::json;
+
+/// Why there may be no keeper.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Absence {
+    /// It is gone: its connection ended, or nobody answers.
+    Gone,
+    /// It was never made.
+    NotMade {
+        /// What was attempted.
+        step: &'static str,
+        /// Why it failed.
+        message: String,
+        /// The kernel's answer, if it was one.
+        errno: Option<i32>,
+    },
+}
+
+/// What is known of a box that has no connection to a keeper.
+#[derive(Debug)]
+pub(crate) enum Conclusion {
+    /// It has ended, and its ending is on disk. Whether it was written just now.
+    Ended { record: Box<Record>, log: LogFigures, written: bool },
+    /// Somebody holds a lock: it is alive.
+    Alive(Holders),
+}
+
+/// The box could not be looked at, or its ending not be written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConcludeError {
+    /// Its locks.
+    #[error("find out who holds the box")]
+    Lock(#[from] LockError),
+    /// Its journal.
+    #[error("write the ending of a box without a keeper")]
+    Journal(#[from] JournalError),
+    /// Its log.
+    #[error("find the end of the log")]
+    Log(#[from] LogError),
+    /// A fault point.
+    #[error("pass a fault point")]
+    Hook(#[from] io::Error),
+    /// The journal does not hold together.
+    #[error("fold the journal")]
+    Fold(#[from] minimal_store::Denied),
+}
+
+/// Finds out whether a box without a connection to a keeper has ended, and if nobody is there who
+/// could ever say how, writes that. Blocking.
+///
+/// At most one call per box at a time: record locks do not tell threads apart.
+///
+/// # Errors
+/// The box could not be looked at or written to; it can be tried again.
+pub(crate) fn conclude(
+    dir: &BoxDir,
+    absence: &Absence,
+    boot_id: &str,
+) -> Result<Conclusion, ConcludeError> {
+    // Dropped last, so that the locks are held until the ending is on disk.
+    let lock = LifeLock::open(dir)?;
+    if !lock.try_both()? {
+        return Ok(Conclusion::Alive(lock.holders()?));
+    }
+    let events = JournalReader::open(dir)?.read_new()?;
+    let record = Record::fold(&events)?;
+    let log = minimal_store::figures(dir)?;
+    if record.ending.is_some() {
+        return Ok(Conclusion::Ended { record: Box::new(record), log, written: false });
+    }
+    hook::point("daemon.reconcile.before_lost")?;
+    let mut journal = JournalWriter::open(dir)?;
+    let data = ending_event(&record, events.last(), absence, log, boot_id, Timestamp::now());
+    journal.append_durable(data, Timestamp::now())?;
+    hook::point("daemon.reconcile.after_lost")?;
+    Ok(Conclusion::Ended { record: Box::new(journal.record().clone()), log, written: true })
+}
+
+/// The ending of a box that nobody saw end: `lost` if it had started, else a start that failed.
+fn ending_event(
+    record: &Record,
+    last: Option<&Event>,
+    absence: &Absence,
+    log: LogFigures,
+    boot_id: &str,
+    at: Timestamp,
+) -> EventData {
+    if record.state == State::Running {
+        let boot_changed = record.boot_id.as_ref().map(|started_in| started_in != boot_id);
+        let ending = Ending::lost(at, serde_json::Map::new())
+            .with_detail("keeper", "gone")
+            .with_detail("boot_changed", boot_changed)
+            .with_detail("last_event", last.map(describe))
+            .with_detail("log_end", log.bytes);
+        return EventData::Exited(ending);
+    }
+    let (step, message, errno) = match absence {
+        Absence::Gone => ("start", "the start was interrupted", None),
+        Absence::NotMade { step, message, errno } => (*step, message.as_str(), *errno),
+    };
+    let mut ending =
+        Ending::start_failed(StartFault::Other, step, message, errno, at, Observer::Daemon)
+            .with_detail("log_end", log.bytes);
+    if *absence == Absence::Gone {
+        ending = ending.with_detail("interrupted", true);
+    }
+    EventData::Failed(ending)
+}
+
+fn describe(event: &Event) -> serde_json::Value {
+    json!({"seq": event.seq, "type": event.data.type_name(), "ts": event.ts})
+}

@@ -1,0 +1,88 @@
+//! A box that has ended, as the daemon holds it: little, since there may be ten thousand.
+
+use std::time::Duration;
+
+use minimal_proto::api::{BoxRecord, LogFigures};
+use minimal_proto::spec::BoxType;
+use minimal_proto::{BoxId, BoxName, ByteString, Ending, Health, State, Timestamp};
+use minimal_store::Record;
+
+use super::facts::Facts;
+use super::wire;
+
+/// How long after its ending a box made with `remove` is kept for its creator to ask.
+pub(crate) const REMOVE_AFTER: Duration = Duration::from_secs(60);
+
+/// A box without an actor. Its record is held as the JSON that listings consist of, so that listing
+/// many is copying text.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) id: BoxId,
+    pub(crate) name: BoxName,
+    pub(crate) state: State,
+    pub(crate) box_type: BoxType,
+    pub(crate) project_root: Option<ByteString>,
+    pub(crate) parent: Option<BoxId>,
+    pub(crate) created_at: Timestamp,
+    /// The log's end, for good.
+    pub(crate) log_end: u64,
+    /// When it is to be reaped; none: when somebody says so.
+    pub(crate) reap_at: Option<Timestamp>,
+    json: Box<str>,
+}
+
+impl Ended {
+    /// `None` if the record has no ending.
+    pub(crate) fn new(record: &Record, facts: &Facts, log: LogFigures, host: &str) -> Option<Self> {
+        let ending = record.ending.as_ref()?;
+        let wire = wire::record(record, facts, health(record), log, host);
+        let json = serde_json::to_string(&wire).expect("a record has string keys only");
+        let ended_at = record.ended_at.unwrap_or(ending.at());
+        Some(Self {
+            id: record.id,
+            name: record.name.clone(),
+            state: record.state,
+            box_type: facts.box_type,
+            project_root: facts.project_root.clone(),
+            parent: record.parent,
+            created_at: record.created_at,
+            log_end: log.bytes,
+            reap_at: record.remove.then(|| later(ended_at, REMOVE_AFTER)),
+            json: json.into_boxed_str(),
+        })
+    }
+
+    /// The record as JSON.
+    pub(crate) fn json(&self) -> &str {
+        &self.json
+    }
+
+    /// The record.
+    pub(crate) fn record(&self) -> BoxRecord {
+        serde_json::from_str(&self.json).expect("it was written from a record")
+    }
+
+    /// How it ended.
+    pub(crate) fn ending(&self) -> Ending {
+        self.record().ending.expect("it was made from a record with an ending")
+    }
+}
+
+/// What was degraded while it ran stays worth knowing.
+fn health(record: &Record) -> (Health, Option<String>) {
+    match &record.degraded {
+        Some(cause) => (Health::Degraded, Some(cause.clone())),
+        None => (Health::Ok, None),
+    }
+}
+
+fn later(time: Timestamp, by: Duration) -> Timestamp {
+    let micros = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
+    Timestamp::from_micros(time.as_micros().saturating_add(micros))
+}
+
+/// The log's end of a record with an ending: where its keeper sealed it, else what the files show.
+pub(crate) fn sealed_at(record: &Record, files: LogFigures) -> LogFigures {
+    let sealed = record.ending.as_ref().and_then(|ending| ending.detail().get("log_end")?.as_u64());
+    LogFigures { bytes: sealed.unwrap_or(files.bytes), ..files }
+}

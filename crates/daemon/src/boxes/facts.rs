@@ -1,0 +1,32 @@
+//! What the daemon keeps in memory of a spec.
+
+use minimal_proto::spec::BoxType;
+use minimal_proto::{ByteString, Spec};
+
+/// The parts of a spec that listings and decisions need. The spec itself stays on disk.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Facts {
+    /// The program, for listings and logs; never its arguments.
+    pub(crate) program: String,
+    /// How many arguments it has, for logs.
+    pub(crate) arguments: usize,
+    /// The box's type.
+    pub(crate) box_type: BoxType,
+    /// The caller's project.
+    pub(crate) project_root: Option<ByteString>,
+    /// Milliseconds between TERM and KILL.
+    pub(crate) stop_grace_ms: u64,
+}
+
+impl From<&Spec> for Facts {
+    fn from(spec: &Spec) -> Self {
+        let mut exec = spec.execution.exec.iter();
+        Self {
+            program: exec.next().map(ByteString::to_lossy).unwrap_or_default(),
+            arguments: exec.len(),
+            box_type: spec.identity.box_type,
+            project_root: spec.files.project_root.clone(),
+            stop_grace_ms: spec.execution.stop_grace_ms,
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Finding the boxes again: the index from the directories, and an actor for each that lives.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use minimal_proto::error::Chain;
+use minimal_proto::{BoxId, Spec};
+use minimal_store::state_dir::Entry as Name;
+use minimal_store::{BoxDir, BoxDirError, JournalReader, ListError, Record};
+
+use super::actor::{Actor, Body};
+use super::conclude::{Absence, Conclusion, conclude};
+use super::{Ended, Facts, View, sealed_at};
+use crate::host::Host;
+use crate::index::{Broken, Entry, RequestKey};
+
+/// How many directories are read at once. More than there are processors: an ending that nobody saw
+/// is written with a sync, which waits for the disk.
+const THREADS: usize = 8;
+
+/// What a directory turned out to be.
+enum Found {
+    Ended(Ended, Option<RequestKey>),
+    Alive(Box<Body>, Option<RequestKey>),
+    Broken(Broken),
+    /// It has gone meanwhile.
+    Gone,
+}
+
+/// Rebuilds the index. Boxes that nobody keeps any more get their ending here; those that somebody
+/// keeps get an actor, which looks for their keeper by itself. Returns how many are kept.
+///
+/// # Errors
+/// The boxes cannot be listed.
+pub(crate) async fn load(host: &Arc<Host>) -> Result<usize, ListError> {
+    let reading = Arc::clone(host);
+    let found = tokio::task::spawn_blocking(move || read_all(&reading));
+    let mut kept = 0;
+    for found in found.await.expect("reading boxes does not panic")? {
+        match found {
+            Found::Ended(ended, key) => {
+                let ended = Arc::new(ended);
+                host.index.put(Entry::Ended(Arc::clone(&ended)));
+                note_key(host, ended.id, key);
+                host.reap_later(&ended);
+            }
+            Found::Alive(body, key) => {
+                let (actor, live) = Actor::new(Arc::clone(host), *body);
+                note_key(host, live.id, key);
+                host.index.put(Entry::Live(live));
+                actor.adopted();
+                kept += 1;
+            }
+            Found::Broken(broken) => {
+                tracing::error!(id = %broken.id, reason = broken.reason, "broken");
+                host.index.put(Entry::Broken(Arc::new(broken)));
+            }
+            Found::Gone => {}
+        }
+    }
+    Ok(kept)
+}
+
+fn note_key(host: &Host, id: BoxId, key: Option<RequestKey>) {
+    if let Some(key) = key {
+        host.index.put_key(id, key);
+    }
+}
+
+fn read_all(host: &Host) -> Result<Vec<Found>, ListError> {
+    let names = host.state.box_ids()?;
+    let mut ids = Vec::with_capacity(names.len());
+    for name in names {
+        match name {
+            Name::Box(id) => ids.push(id),
+            Name::Foreign(name) => {
+                tracing::warn!(?name, "what is among the boxes and is none was left alone");
+            }
+        }
+    }
+    let next = AtomicUsize::new(0);
+    let all = Mutex::new(Vec::with_capacity(ids.len()));
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS.min(ids.len()) {
+            scope.spawn(|| {
+                let mut own = Vec::new();
+                while let Some(id) = ids.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    own.push(read(host, *id));
+                }
+                all.lock().unwrap_or_else(PoisonError::into_inner).append(&mut own);
+            });
+        }
+    });
+    Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn read(host: &Host, id: BoxId) -> Found {
+    let dir = match host.state.box_dir(id) {
+        Ok(dir) => dir,
+        Err(BoxDirError::Missing { .. }) => return Found::Gone,
+        Err(error) => return broken(id, &error),
+    };
+    let spec = match dir.read_spec() {
+        Ok(spec) => spec,
+        Err(error) => return broken(id, &error),
+    };
+    let events = match JournalReader::open(&dir).and_then(|mut journal| journal.read_new()) {
+        Ok(events) => events,
+        Err(error) => return broken(id, &error),
+    };
+    match Record::fold(&events) {
+        Ok(record) if record.id == id => settle(host, dir, &spec, record),
+        Ok(record) => Found::Broken(Broken {
+            id,
+            reason: format!("its journal is that of box {}", record.id),
+        }),
+        Err(error) => broken(id, &error),
+    }
+}
+
+/// Finds out whether a box that can be read lives.
+fn settle(host: &Host, dir: BoxDir, spec: &Spec, record: Record) -> Found {
+    let id = record.id;
+    let facts = Facts::from(spec);
+    let key = record.idempotency_key.clone().zip(record.request_digest.clone());
+    let key = key.map(|(key, digest)| RequestKey { key, digest });
+    let log = match minimal_store::figures(&dir) {
+        Ok(log) => log,
+        Err(error) => return broken(id, &error),
+    };
+    let mut record = record;
+    if record.ending.is_none() {
+        match conclude(&dir, &Absence::Gone, &host.boot_id) {
+            Ok(Conclusion::Ended { record: ended, written, .. }) => {
+                if written {
+                    tracing::warn!(%id, name = %ended.name, "nobody saw the box end");
+                }
+                record = *ended;
+            }
+            Ok(Conclusion::Alive(_)) => {}
+            // Its actor tries again, and says so.
+            Err(error) => tracing::error!(%id, error = %Chain(&error), "not concluded"),
+        }
+    }
+    match Ended::new(&record, &facts, sealed_at(&record, log), &host.name) {
+        Some(ended) => Found::Ended(ended, key),
+        None => {
+            Found::Alive(Box::new(Body { facts, dir, view: View::new(record, log.bytes) }), key)
+        }
+    }
+}
+
+fn broken(id: BoxId, error: &(dyn std::error::Error + 'static)) -> Found {
+    Found::Broken(Broken { id, reason: Chain(error).to_string() })
+}

@@ -1,0 +1,33 @@
+//! The boxes: one actor for each that has not ended.
+//!
+//! ```text
+//!  create ──▶ birth ──▶┐                      ┌─▶ view (watch): listings, waits, streams read it
+//!                      ├─▶ actor ◀──▶ keeper ─┤
+//!  start  ──▶ adopt ──▶┘     ▲                └─▶ ended: handed to the index, no actor any more
+//!                            │
+//!            commands (stop, signal, seats for input and pin)
+//! ```
+//!
+//! Start reading at [`actor`]: it owns the connection to the keeper. [`conclude`] is the only place
+//! that writes an ending, and only for a box whose both locks it holds.
+
+mod actor;
+pub(crate) mod birth;
+mod clocks;
+mod conclude;
+mod ended;
+mod facts;
+mod link;
+mod live;
+pub(crate) mod load;
+mod reap;
+mod seats;
+mod view;
+pub(crate) mod wire;
+
+pub(crate) use ended::{Ended, sealed_at};
+pub(crate) use facts::Facts;
+pub(crate) use link::Link;
+pub(crate) use live::{Answer, Command, Live, Reading};
+pub(crate) use seats::{Input, PinSeat, Unseated, WriterSeat};
+pub(crate) use view::View;

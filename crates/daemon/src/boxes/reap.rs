@@ -1,0 +1,92 @@
+//! Deleting boxes.
+
+use std::sync::Arc;
+
+use minimal_proto::error::Chain;
+use minimal_proto::{BoxId, ErrorBody, ErrorCode, Timestamp};
+use minimal_store::{LifeLock, ReapError, hook};
+
+use super::Ended;
+use crate::host::Host;
+use crate::index::Entry;
+
+impl Host {
+    /// Reaps a box when its time has come, if it was made to be.
+    pub(crate) fn reap_later(self: &Arc<Self>, ended: &Ended) {
+        let Some(at) = ended.reap_at else { return };
+        let (host, id) = (Arc::clone(self), ended.id);
+        tokio::spawn(async move {
+            tokio::time::sleep(at.since(Timestamp::now())).await;
+            // It may have been acknowledged, or removed by hand.
+            if let Some(Entry::Ended(_)) = host.index.get(id)
+                && let Err(error) = host.reap(id).await
+            {
+                tracing::error!(%id, error = error.message, "the box could not be removed");
+            }
+        });
+    }
+
+    /// Deletes a box that has ended, or whose directory is broken.
+    ///
+    /// # Errors
+    /// It is alive, or could not be deleted; then it is listed as before.
+    pub(crate) async fn reap(self: &Arc<Self>, id: BoxId) -> Result<(), ErrorBody> {
+        match self.index.get(id) {
+            None => return Ok(()),
+            Some(Entry::Live(live)) => {
+                return Err(ErrorBody::new(
+                    ErrorCode::NeedsForce,
+                    format!("box `{}` runs", live.name),
+                ));
+            }
+            Some(Entry::Ended(_) | Entry::Broken(_)) => {}
+        }
+        // Out of the index first, so that nobody finds a box that is half gone.
+        let Some(entry) = self.index.remove(id) else { return Ok(()) };
+        let host = Arc::clone(self);
+        let is_broken = matches!(entry, Entry::Broken(_));
+        let reaped = tokio::task::spawn_blocking(move || delete(&host, id, is_broken)).await;
+        match reaped.expect("deleting does not panic") {
+            Ok(()) => {
+                tracing::info!(%id, "reaped");
+                Ok(())
+            }
+            Err(error) => {
+                self.index.put(entry);
+                Err(error)
+            }
+        }
+    }
+}
+
+fn delete(host: &Host, id: BoxId, is_broken: bool) -> Result<(), ErrorBody> {
+    hook::point("daemon.reap.before")
+        .map_err(|error| ErrorBody::new(ErrorCode::Internal, error.to_string()))?;
+    if is_broken {
+        refuse_if_alive(host, id)?;
+    }
+    match host.state.reap(id) {
+        Ok(()) | Err(ReapError::Missing { .. }) => Ok(()),
+        // It is a box no more, and the next start of the daemon goes on deleting.
+        Err(error @ ReapError::Remove { .. }) => {
+            tracing::error!(%id, error = %Chain(&error), "not all of the box could be deleted");
+            Ok(())
+        }
+        Err(error @ (ReapError::Move { .. } | ReapError::List { .. })) => {
+            Err(ErrorBody::new(ErrorCode::Internal, Chain(&error).to_string()))
+        }
+    }
+}
+
+/// A directory that cannot be read may have a keeper all the same.
+fn refuse_if_alive(host: &Host, id: BoxId) -> Result<(), ErrorBody> {
+    let Ok(dir) = host.state.box_dir(id) else { return Ok(()) };
+    let Ok(lock) = LifeLock::open(&dir) else { return Ok(()) };
+    match lock.holders() {
+        Ok(holders) if !holders.nobody() => Err(ErrorBody::new(
+            ErrorCode::WrongState,
+            format!("box {id} cannot be read, and its keeper lives"),
+        )),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}

@@ -1,0 +1,79 @@
+//! A box as the API shows it.
+
+use minimal_proto::api::{BoxRecord, LogFigures};
+use minimal_proto::{BoxId, Health};
+use minimal_store::Record;
+
+use super::facts::Facts;
+use super::view::View;
+
+/// Who offers this host, until there are others.
+pub(crate) const PROVIDER: &str = "local0";
+
+/// The record of a box that can be read.
+pub(crate) fn record(
+    record: &Record,
+    facts: &Facts,
+    (health, health_reason): (Health, Option<String>),
+    log: LogFigures,
+    host: &str,
+) -> BoxRecord {
+    BoxRecord {
+        schema: "min/v1/box".to_owned(),
+        id: record.id,
+        name: Some(record.name.clone()),
+        box_type: Some(facts.box_type),
+        state: Some(record.state),
+        health,
+        health_reason,
+        ending: record.ending.clone(),
+        parent: record.parent,
+        project_root: facts.project_root.clone(),
+        provider: PROVIDER.to_owned(),
+        host: host.to_owned(),
+        created_at: Some(record.created_at),
+        started_at: record.started_at,
+        ended_at: record.ended_at,
+        lives: record.lives,
+        identity: "none".to_owned(),
+        program: Some(facts.program.clone()),
+        enforcement: record.enforcement.clone(),
+        execs: Vec::new(),
+        log,
+        disk_bytes: None,
+    }
+}
+
+/// The record of a box that has an actor.
+pub(crate) fn live(view: &View, facts: &Facts, dropped_bytes: u64, host: &str) -> BoxRecord {
+    let log = LogFigures { bytes: view.log_end, dropped_bytes };
+    record(&view.record, facts, view.health(), log, host)
+}
+
+/// The record of a directory that cannot be read.
+pub(crate) fn broken(id: BoxId, reason: &str, host: &str) -> BoxRecord {
+    BoxRecord {
+        schema: "min/v1/box".to_owned(),
+        id,
+        name: None,
+        box_type: None,
+        state: None,
+        health: Health::Broken,
+        health_reason: Some(reason.to_owned()),
+        ending: None,
+        parent: None,
+        project_root: None,
+        provider: PROVIDER.to_owned(),
+        host: host.to_owned(),
+        created_at: None,
+        started_at: None,
+        ended_at: None,
+        lives: 0,
+        identity: "none".to_owned(),
+        program: None,
+        enforcement: None,
+        execs: Vec::new(),
+        log: LogFigures::default(),
+        disk_bytes: None,
+    }
+}

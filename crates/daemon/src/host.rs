@@ -1,0 +1,119 @@
+//! What every part of the daemon shares.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use minimal_proto::api::VersionInfo;
+use minimal_proto::{ErrorBody, ErrorCode, Timestamp};
+use minimal_store::StateDir;
+use tokio::sync::watch;
+
+use crate::index::Index;
+use crate::launcher::KeeperLauncher;
+
+/// The daemon as its parts see it.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) state: StateDir,
+    pub(crate) index: Arc<Index>,
+    pub(crate) launcher: Box<dyn KeeperLauncher>,
+    /// The host's name.
+    pub(crate) name: String,
+    /// Which boot this is.
+    pub(crate) boot_id: String,
+    pub(crate) version: VersionInfo,
+    pub(crate) started_at: Timestamp,
+    /// Boxes with an actor.
+    pub(crate) live: AtomicUsize,
+    /// Attached clients.
+    pub(crate) streams: AtomicUsize,
+    leaving: watch::Sender<bool>,
+    /// Each birth holds a receiver, so that leaving can wait for them.
+    births: watch::Sender<()>,
+}
+
+/// What a host is made of.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) state: StateDir,
+    pub(crate) launcher: Box<dyn KeeperLauncher>,
+    pub(crate) version: String,
+    pub(crate) build: String,
+}
+
+/// That a box is being made, which leaving waits for.
+#[derive(Debug)]
+pub(crate) struct BirthPass {
+    // Only held, so that the sender knows of it.
+    _held: watch::Receiver<()>,
+}
+
+impl Host {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let pid = std::process::id();
+        Self {
+            state: parts.state,
+            index: Arc::default(),
+            launcher: parts.launcher,
+            name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            boot_id: boot_id(),
+            version: VersionInfo {
+                version: parts.version,
+                build: parts.build,
+                api: minimal_proto::api::API_VERSION,
+                keeper_protocol: minimal_proto::keeper::PROTOCOL,
+                pid: i32::try_from(pid).expect("pids are below 2^22 (proc(5), pid_max)"),
+            },
+            started_at: Timestamp::now(),
+            live: AtomicUsize::new(0),
+            streams: AtomicUsize::new(0),
+            leaving: watch::channel(false).0,
+            births: watch::channel(()).0,
+        }
+    }
+
+    /// How many boxes have an actor.
+    pub(crate) fn live_boxes(&self) -> usize {
+        self.live.load(Ordering::Relaxed)
+    }
+
+    /// Asks the daemon to leave. Boxes are not touched.
+    pub(crate) fn leave(&self) {
+        self.leaving.send_replace(true);
+    }
+
+    /// Completes once it was asked to leave.
+    pub(crate) async fn asked_to_leave(&self) {
+        let mut leaving = self.leaving.subscribe();
+        // The sender is in `self`.
+        drop(leaving.wait_for(|leaving| *leaving).await);
+    }
+
+    /// Permission to make a box.
+    ///
+    /// # Errors
+    /// The daemon is leaving.
+    pub(crate) fn begin_birth(&self) -> Result<BirthPass, ErrorBody> {
+        let pass = BirthPass { _held: self.births.subscribe() };
+        // Looked at after the pass was taken: either it is waited for or it is refused.
+        if *self.leaving.borrow() {
+            return Err(ErrorBody::new(
+                ErrorCode::SteppingDown,
+                "the daemon is handing over to another build; nothing was made",
+            ));
+        }
+        Ok(pass)
+    }
+
+    /// Completes once no box is being made.
+    pub(crate) async fn births_done(&self) {
+        self.births.closed().await;
+    }
+}
+
+/// The running boot's id, or a word that equals none if the kernel does not say: then a lost box
+/// counts as of another boot, which is only a detail of its ending.
+fn boot_id() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .map_or_else(|_unreadable| "unknown".to_owned(), |text| text.trim().to_owned())
+}

@@ -1,0 +1,40 @@
+//! Which boxes a listing shows.
+
+use minimal_proto::spec::BoxType;
+use minimal_proto::{BoxId, ByteString, State};
+
+use super::Entry;
+
+/// Every condition that is given must hold. A broken directory passes only without conditions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Filter {
+    /// One of these states.
+    pub(crate) states: Option<Vec<State>>,
+    /// One of these types.
+    pub(crate) types: Option<Vec<BoxType>>,
+    /// Of this project.
+    pub(crate) project: Option<ByteString>,
+    /// Made by this box.
+    pub(crate) parent: Option<BoxId>,
+}
+
+impl Filter {
+    pub(crate) fn passes(&self, entry: &Entry) -> bool {
+        let (box_type, project, parent) = match entry {
+            Entry::Live(live) => {
+                let parent = live.view.borrow().record.parent;
+                (live.facts.box_type, live.facts.project_root.as_ref(), parent)
+            }
+            Entry::Ended(ended) => (ended.box_type, ended.project_root.as_ref(), ended.parent),
+            Entry::Broken(_) => return *self == Self::default(),
+        };
+        let state_passes = self
+            .states
+            .as_ref()
+            .is_none_or(|states| entry.state().is_some_and(|state| states.contains(&state)));
+        state_passes
+            && self.types.as_ref().is_none_or(|types| types.contains(&box_type))
+            && self.project.as_ref().is_none_or(|wanted| project == Some(wanted))
+            && self.parent.is_none_or(|wanted| parent == Some(wanted))
+    }
+}

@@ -1,0 +1,159 @@
+//! Where keepers come from.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use minimal_keeper::nursery::{Nursery, NurseryError};
+use minimal_proto::api::Isolation;
+use minimal_proto::error::Chain;
+use minimal_proto::{BoxId, ErrorBody, ErrorCode};
+
+/// Makes keepers. All calls block for milliseconds.
+pub(crate) trait KeeperLauncher: std::fmt::Debug + Send + Sync {
+    /// Makes sure that keepers can be made, before anything is made for one.
+    ///
+    /// # Errors
+    /// Why they cannot.
+    fn prepare(&self) -> Result<(), LaunchError>;
+
+    /// Makes a keeper for a box whose directory is there, and returns its control connection.
+    ///
+    /// # Errors
+    /// There is no keeper.
+    fn launch(&self, id: BoxId) -> Result<UnixStream, LaunchError>;
+
+    /// What is known of this host.
+    fn isolation(&self) -> Isolation;
+}
+
+/// No keeper can be made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LaunchError {
+    /// The host refuses isolation.
+    #[error("{reason}")]
+    Isolation {
+        /// What was attempted and the kernel's answer.
+        reason: String,
+    },
+    /// A step failed.
+    #[error("{message}")]
+    Step {
+        /// What was attempted and the kernel's answer.
+        message: String,
+        /// The kernel's answer.
+        errno: Option<i32>,
+    },
+}
+
+impl From<NurseryError> for LaunchError {
+    fn from(error: NurseryError) -> Self {
+        match error {
+            NurseryError::Isolation { message, .. } => Self::Isolation { reason: message },
+            NurseryError::Step { message, errno } => Self::Step { message, errno },
+            NurseryError::Spawn(ref source) | NurseryError::Gone(ref source) => {
+                Self::Step { errno: source.raw_os_error(), message: Chain(&error).to_string() }
+            }
+        }
+    }
+}
+
+impl LaunchError {
+    /// As an answer to a create.
+    pub(crate) fn to_body(&self) -> ErrorBody {
+        match self {
+            Self::Isolation { reason } => {
+                ErrorBody::new(ErrorCode::IsolationUnavailable, reason.clone())
+                    .with_hint("`min doctor` says what this host lacks and how to get it")
+            }
+            Self::Step { errno, .. } => {
+                let code = if errno.is_some_and(is_shortage) {
+                    ErrorCode::NoResources
+                } else {
+                    ErrorCode::Internal
+                };
+                ErrorBody::new(code, self.to_string()).with_detail("errno", *errno)
+            }
+        }
+    }
+}
+
+/// Whether an errno says that the host has run out of something: processes or memory (fork(2)),
+/// descriptors (socket(2)), namespaces (clone(2)).
+fn is_shortage(errno: i32) -> bool {
+    use rustix::io::Errno;
+    let shortages = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::NOSPC];
+    shortages.iter().any(|shortage| shortage.raw_os_error() == errno)
+}
+
+/// Launches keepers from a nursery, and starts another one when it is gone.
+#[derive(Debug)]
+pub(crate) struct NurseryLauncher {
+    state_dir: PathBuf,
+    nursery: Mutex<Option<Arc<Nursery>>>,
+    /// Why the last attempt to start one failed.
+    refusal: Mutex<Option<String>>,
+}
+
+impl NurseryLauncher {
+    pub(crate) fn new(state_dir: &Path) -> Self {
+        Self {
+            state_dir: state_dir.to_owned(),
+            nursery: Mutex::new(None),
+            refusal: Mutex::new(None),
+        }
+    }
+
+    fn nursery(&self) -> Result<Arc<Nursery>, LaunchError> {
+        let mut held = self.nursery.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(nursery) = held.as_ref()
+            && nursery.is_alive()
+        {
+            return Ok(Arc::clone(nursery));
+        }
+        if held.take().is_some() {
+            tracing::warn!("the nursery is gone; another one is started");
+        }
+        let started = Nursery::start(&self.state_dir).map_err(LaunchError::from);
+        let refusal = started.as_ref().err().map(ToString::to_string);
+        if let Some(reason) = &refusal {
+            tracing::error!(reason, "no nursery: boxes cannot be made");
+        }
+        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
+        let nursery = Arc::new(started?);
+        *held = Some(Arc::clone(&nursery));
+        Ok(nursery)
+    }
+}
+
+impl KeeperLauncher for NurseryLauncher {
+    fn prepare(&self) -> Result<(), LaunchError> {
+        self.nursery().map(drop)
+    }
+
+    fn launch(&self, id: BoxId) -> Result<UnixStream, LaunchError> {
+        match self.nursery()?.launch(id) {
+            // It died since it was looked at: once more, with another one.
+            Err(NurseryError::Gone(_)) => Ok(self.nursery()?.launch(id)?),
+            answer => Ok(answer?),
+        }
+    }
+
+    fn isolation(&self) -> Isolation {
+        let held = self.nursery.lock().unwrap_or_else(PoisonError::into_inner);
+        match held.as_ref() {
+            Some(nursery) => Isolation::Available { users: nursery.users().to_owned() },
+            None => {
+                let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+                let reason = refusal.clone().unwrap_or_else(|| "not tried yet".to_owned());
+                Isolation::Unavailable { reason }
+            }
+        }
+    }
+}
+
+/// A connection that could not be made asynchronous.
+pub(crate) fn step_error(attempt: &str, error: &io::Error) -> LaunchError {
+    LaunchError::Step { message: format!("{attempt}: {error}"), errno: error.raw_os_error() }
+}

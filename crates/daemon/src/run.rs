@@ -1,0 +1,182 @@
+//! The daemon from its start to its end.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use minimal_proto::error::Chain;
+use minimal_proto::{ErrorBody, ErrorCode, Readiness};
+use minimal_store::{DaemonLock, ListError, LockError, StateDir, StateDirError, try_lock_daemon};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::config::{Config, SOCKET, Starter};
+use crate::host::{Host, Parts};
+use crate::launcher::NurseryLauncher;
+use crate::socket::{Socket, SocketError};
+use crate::{api, boxes, log_file};
+
+/// How long leaving waits for boxes that are being made: a keeper that has been asked for goes on by
+/// itself, so this only saves its client from asking again.
+const BIRTHS_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long leaving waits for answers that are on their way, such as the one to the request to leave.
+const ANSWERS_LIMIT: Duration = Duration::from_millis(100);
+
+/// How long a blocking call may hold up the end of the process. All of them leave the disk in a
+/// state that the next start understands.
+const BLOCKING_LIMIT: Duration = Duration::from_secs(1);
+
+/// Threads that serve. One slow turn must not hold up everything; more than a few only cost.
+const LEAST_THREADS: usize = 2;
+const MOST_THREADS: usize = 8;
+
+/// The daemon could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The state directory cannot be used.
+    #[error("start the daemon")]
+    State(#[from] StateDirError),
+    /// It cannot be known whether another daemon runs.
+    #[error("start the daemon")]
+    Lock(#[from] LockError),
+    /// The boxes cannot be listed.
+    #[error("start the daemon")]
+    List(#[from] ListError),
+    /// Nobody could connect.
+    #[error("start the daemon")]
+    Socket(#[from] SocketError),
+    /// The kernel refused something else.
+    #[error("start the daemon: {attempt}")]
+    System {
+        /// What was attempted.
+        attempt: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+impl DaemonError {
+    /// As it is told to whoever started the daemon.
+    #[must_use]
+    pub fn to_body(&self) -> ErrorBody {
+        let body = ErrorBody::new(ErrorCode::Unreachable, Chain(self).to_string());
+        match self {
+            Self::State(error) => body.with_hint(error.hint()),
+            Self::Lock(_) | Self::List(_) | Self::Socket(_) | Self::System { .. } => body,
+        }
+    }
+}
+
+/// Runs a daemon until it is asked to leave.
+///
+/// The process is expected to be a clean one: a session of its own, no descriptors that it was not
+/// given on purpose, one thread. What became of the start is told on [`Config::ready`]; if another
+/// daemon has the state directory, that is told, and this returns at once.
+///
+/// # Errors
+/// It could not start. That was told, too.
+pub fn run(config: Config) -> Result<(), DaemonError> {
+    let Config { state_dir, socket, version, build, ready } = config;
+    let mut starter = Starter::new(ready);
+    let outcome = prepare(&state_dir, socket).and_then(|prepared| match prepared {
+        None => {
+            starter.tell(&Readiness::AlreadyRunning);
+            Ok(())
+        }
+        Some(prepared) => serve(prepared, (version, build), &mut starter),
+    });
+    if let Err(error) = &outcome {
+        tracing::error!(error = %Chain(error), "the daemon could not start");
+        starter.tell(&Readiness::Failed(error.to_body()));
+    }
+    outcome
+}
+
+/// What a daemon has before it is one.
+struct Prepared {
+    state: StateDir,
+    socket: PathBuf,
+    // Given up last, when nothing of this daemon acts any more.
+    lock: DaemonLock,
+}
+
+fn prepare(state_dir: &Path, socket: Option<PathBuf>) -> Result<Option<Prepared>, DaemonError> {
+    // Everything below is ours alone, also what is created without a mode.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    let state = StateDir::open(state_dir)?;
+    let Some(lock) = try_lock_daemon(&state)? else { return Ok(None) };
+    minimal_linux::limits::raise_open_files();
+    if let Err(error) = log_file::start(state.path()) {
+        // Boxes matter more than our log; a full disk is told by what fails for it.
+        tracing::error!(%error, "there is no daemon.log");
+    }
+    for error in state.finish_reaping() {
+        tracing::error!(error = %Chain(&error), "a deleted box has left something");
+    }
+    let socket = socket.unwrap_or_else(|| state.path().join(SOCKET));
+    Ok(Some(Prepared { state, socket, lock }))
+}
+
+fn serve(
+    prepared: Prepared,
+    (version, build): (String, String),
+    starter: &mut Starter,
+) -> Result<(), DaemonError> {
+    let Prepared { state, socket, lock } = prepared;
+    let system = |attempt| move |source| DaemonError::System { attempt, source };
+    let threads = std::thread::available_parallelism().map_or(LEAST_THREADS, usize::from);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads.clamp(LEAST_THREADS, MOST_THREADS))
+        .enable_all()
+        .build()
+        .map_err(system("make a runtime"))?;
+    let launcher = Box::new(NurseryLauncher::new(state.path()));
+    let host = Arc::new(Host::new(Parts { state, launcher, version, build }));
+    let outcome = runtime.block_on(serve_until_asked(&host, &socket, starter));
+    runtime.shutdown_timeout(BLOCKING_LIMIT);
+    drop(lock);
+    outcome
+}
+
+async fn serve_until_asked(
+    host: &Arc<Host>,
+    socket: &Path,
+    starter: &mut Starter,
+) -> Result<(), DaemonError> {
+    let system = |attempt| move |source| DaemonError::System { attempt, source };
+    let mut term = signal(SignalKind::terminate()).map_err(system("handle TERM"))?;
+    let mut int = signal(SignalKind::interrupt()).map_err(system("handle INT"))?;
+    // A host that cannot isolate still has boxes to show; creating one says why it cannot.
+    let nursery = Arc::clone(host);
+    let nursery = tokio::task::spawn_blocking(move || nursery.launcher.prepare());
+    let kept = boxes::load::load(host).await?;
+    if let Err(error) = nursery.await.expect("starting the nursery does not panic") {
+        tracing::warn!(%error, "boxes cannot be made for now");
+    }
+    let socket = Socket::bind(socket)?;
+    let file = socket.remover().map_err(system("keep hold of the socket"))?;
+    let server = axum::serve(socket, api::router(Arc::clone(host)));
+    starter.tell(&Readiness::Ready { pid: host.version.pid });
+    tracing::info!(
+        version = host.version.version,
+        build = host.version.build,
+        kept,
+        boxes = host.index.all().len(),
+        "ready",
+    );
+    tokio::select! {
+        served = async { server.await } => served.map_err(system("serve"))?,
+        _ = term.recv() => host.leave(),
+        _ = int.recv() => host.leave(),
+        () = host.asked_to_leave() => {}
+    }
+    // From here on nobody new gets in. While the lock is held the socket is still our own.
+    file.remove();
+    if tokio::time::timeout(BIRTHS_LIMIT, host.births_done()).await.is_err() {
+        tracing::warn!("left while a box was being made; its keeper goes on");
+    }
+    tokio::time::sleep(ANSWERS_LIMIT).await;
+    tracing::info!("left; boxes run on");
+    Ok(())
+}
