@@ -16,6 +16,8 @@
 
 pub mod box_dir;
 mod disk_usage;
+#[cfg(test)]
+mod fixture;
 pub mod hook;
 pub mod journal;
 pub mod locks;

@@ -58,10 +58,6 @@ impl JournalWriter {
         let own_dir = dir.dir_fd().try_clone_to_owned().map_err(open_error)?;
         let mut reader = JournalReader::new(path.clone(), file);
         let record = fold(&mut reader, &path)?;
-        if let Tail::Broken { offset, why } = reader.tail() {
-            // Cutting it could cut an ending.
-            return Err(JournalError::Broken { path, offset: *offset, why: why.clone() });
-        }
         let offset = reader.offset();
         let file = reader.into_file();
         let allocated = file.metadata().map_err(open_error)?.len();
@@ -286,6 +282,11 @@ fn fold(reader: &mut JournalReader, path: &Path) -> Result<Record, JournalError>
         Err(Denied::Empty) => folded = Record::begin(&event),
         Err(_first) => {}
     })?;
+    if let Tail::Broken { offset, why } = reader.tail() {
+        // Cutting it could cut an ending.
+        let path = path.to_owned();
+        return Err(JournalError::Broken { path, offset: *offset, why: why.clone() });
+    }
     folded.map_err(|source| JournalError::Denied { path: path.to_owned(), source })
 }
 
@@ -295,7 +296,7 @@ fn ends(event: &Event) -> bool {
 
 /// The same event with an ending that fits into the reserve; `None` if it is no ending, or was
 /// short already.
-fn shortened(mut event: Event) -> Option<Event> {
+pub(super) fn shortened(mut event: Event) -> Option<Event> {
     let (EventData::Exited(ending) | EventData::Failed(ending)) = &mut event.data else {
         return None;
     };

@@ -16,8 +16,8 @@ use super::segment::{self, Walk};
 use crate::box_dir::{BoxDir, LOG};
 
 /// The offset from which the last `lines` lines before `end` follow. With `stream`, only its lines
-/// count; what other streams wrote meanwhile follows too. A last line without a newline counts.
-/// With fewer lines in the log, 0.
+/// count; what other streams wrote meanwhile follows too. A last line without a newline counts, and
+/// so does what follows a gap, up to its newline. With fewer lines in the log, 0.
 ///
 /// # Errors
 /// The log cannot be read.
@@ -33,12 +33,22 @@ pub fn tail_offset(
     let log = Segments::open(dir)?;
     let wanted = stream.map(Stream::to_byte);
     let mut payload = Vec::new();
-    let mut newlines = 0;
+    let mut found = 0;
     // The newline that ends the last line begins no other.
     let mut at_last_byte = true;
+    let mut later = end;
     for start in log.starts.iter().rev().filter(|start| **start < end) {
         let Some(file) = log.segment(*start)? else { continue };
         let frames = log.read(frames(&file, *start, end))?;
+        let Some(last) = frames.last() else { continue };
+        if last.offset + u64::from(last.length) < later && !at_last_byte {
+            found += 1;
+            if found == lines {
+                return Ok(later);
+            }
+            at_last_byte = true;
+        }
+        later = *start;
         for frame in frames.iter().rev().filter(|f| wanted.is_none_or(|byte| byte == f.stream)) {
             let length = u64::from(frame.length).min(end - frame.offset);
             payload.resize(usize::try_from(length).unwrap_or(0), 0);
@@ -47,8 +57,8 @@ pub fn tail_offset(
                 if std::mem::take(&mut at_last_byte) && index + 1 == payload.len() {
                     continue;
                 }
-                newlines += 1;
-                if newlines == lines {
+                found += 1;
+                if found == lines {
                     return Ok(frame.offset + index as u64 + 1);
                 }
             }

@@ -142,7 +142,7 @@ impl LogWriter {
                 dropped = true;
                 self.dropped += u64::from(length);
             }
-            self.end += u64::from(length);
+            self.end = self.end.saturating_add(u64::from(length));
         }
         Appended { end: self.end, dropped }
     }
@@ -272,7 +272,8 @@ impl LogWriter {
         }
         let full = |current: &Current| {
             let limit = (self.log_max / SEGMENT_SHARE).clamp(MIN_SEGMENT, SEGMENT);
-            let close_at = if current.start < HEAD { HEAD } else { current.start + limit };
+            let close_at =
+                if current.start < HEAD { HEAD } else { current.start.saturating_add(limit) };
             self.end >= close_at
         };
         if self.current.as_ref().is_some_and(|current| !full(current)) {

@@ -84,7 +84,7 @@ pub enum Denied {
         seq: u64,
     },
     /// A second start in one life, or a life out of order.
-    #[error("event {seq} starts life {found}, but {expected} would be next")]
+    #[error("event {seq} starts life {found}, but {expected}")]
     Life {
         /// The event's number.
         seq: u64,
@@ -137,8 +137,8 @@ pub enum NextLife {
 impl std::fmt::Display for NextLife {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Life(life) => write!(f, "life {life}"),
-            Self::NoneWhileRunning => f.write_str("no life while one runs"),
+            Self::Life(life) => write!(f, "life {life} would be next"),
+            Self::NoneWhileRunning => f.write_str("the last one has not ended"),
         }
     }
 }
@@ -233,9 +233,10 @@ impl Record {
     }
 
     fn start(&mut self, event: &Event, started: &Started) -> Result<(), Denied> {
-        let expected = match self.state {
-            State::Running => NextLife::NoneWhileRunning,
-            _ => NextLife::Life(self.lives.saturating_add(1)),
+        let expected = if self.state == State::Running {
+            NextLife::NoneWhileRunning
+        } else {
+            NextLife::Life(self.lives.saturating_add(1))
         };
         if expected != NextLife::Life(started.life) {
             return Err(Denied::Life { seq: event.seq, expected, found: started.life });

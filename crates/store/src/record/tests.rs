@@ -1,1 +1,199 @@
+#![expect(clippy::disallowed_methods, reason = "tests stand in for linux's wait")]
 
+use minimal_proto::ending::{Observed, Observer, StartFault, WaitOutcome};
+use minimal_proto::event::{ClientNote, Degraded, Renamed, StopRequested};
+use proptest::prelude::*;
+
+use super::*;
+
+const IDS: [&str; 2] =
+    ["01909a30-0000-7000-8000-000000000001", "01909a30-0000-7000-8000-000000000002"];
+
+fn id(index: usize) -> BoxId {
+    IDS[index].parse().unwrap()
+}
+
+fn name(text: &str) -> BoxName {
+    text.parse().unwrap()
+}
+
+fn at(micros: i64) -> Timestamp {
+    Timestamp::from_micros(micros)
+}
+
+fn created() -> EventData {
+    EventData::Created(Created {
+        name: name("first"),
+        remove: true,
+        idempotency_key: Some("key".to_owned()),
+        request_digest: Some("digest".to_owned()),
+    })
+}
+
+fn started(life: u32) -> EventData {
+    EventData::Started(Started {
+        life,
+        boot_id: "boot".to_owned(),
+        keeper_pid: 7,
+        enforcement: Enforcement {
+            namespaces: vec!["user".to_owned()],
+            users: "range".to_owned(),
+            uid_map: vec![],
+            network: "none".to_owned(),
+            no_new_privs: true,
+            capabilities: vec![],
+            missing: vec![],
+        },
+    })
+}
+
+fn ending(reason: Reason) -> Ending {
+    match reason {
+        Reason::StartFailed => {
+            Ending::start_failed(StartFault::Other, "x", "x", None, at(99), Observer::Keeper)
+        }
+        Reason::Lost => Ending::lost(at(99), serde_json::Map::new()),
+        observed => Ending::observed(observed, Observed::from_wait(WaitOutcome::Exited(3)), at(99)),
+    }
+}
+
+fn event(seq: u64, box_id: BoxId, data: EventData) -> Event {
+    Event { seq, ts: at(i64::try_from(seq).unwrap_or(0)), box_id, parent: None, data }
+}
+
+/// The kinds of events the model knows, by their number.
+fn data(kind: u8, life: u32, reason: Reason) -> EventData {
+    match kind {
+        0 => created(),
+        1 => started(life),
+        2 => EventData::Exited(ending(reason)),
+        3 => EventData::Failed(ending(reason)),
+        4 => EventData::StopRequested(StopRequested { force: false, grace_ms: 1 }),
+        5 => EventData::Degraded(Degraded { cause: "c".to_owned() }),
+        6 => EventData::Renamed(Renamed { from: name("first"), to: name("second") }),
+        7 => EventData::Attached(ClientNote { input: true }),
+        8 => EventData::Detached(ClientNote { input: true }),
+        _ => EventData::Unknown { type_name: "later".to_owned(), data: serde_json::Value::Null },
+    }
+}
+
+/// What a box is, told apart from the record's way of holding it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Model {
+    Nothing,
+    Made,
+    Runs,
+    Over(State),
+}
+
+impl Model {
+    /// The rules once more, as a table: from where, what, to where.
+    fn next(self, kind: u8, life: u32, reason: Reason) -> Option<Self> {
+        match (self, kind) {
+            (Self::Nothing, 0) => Some(Self::Made),
+            (Self::Nothing, _) | (_, 0) => None,
+            (Self::Made, 1) if life == 1 => Some(Self::Runs),
+            (Self::Runs, 2) if reason != Reason::StartFailed => Some(Self::Over(reason.state())),
+            (Self::Made, 3) if reason == Reason::StartFailed => Some(Self::Over(State::Failed)),
+            (_, 1..=3) => None,
+            (Self::Over(_), 4 | 5) => None,
+            (same, _) => Some(same),
+        }
+    }
+
+    fn state(self) -> Option<State> {
+        match self {
+            Self::Nothing => None,
+            Self::Made => Some(State::Created),
+            Self::Runs => Some(State::Running),
+            Self::Over(state) => Some(state),
+        }
+    }
+}
+
+proptest! {
+    /// Whatever is offered, in whatever order: the record takes exactly what the model takes, is
+    /// unchanged by what it denies, and folding what was taken gives the same record.
+    #[test]
+    fn the_record_follows_the_model(
+        steps in proptest::collection::vec(
+            (0u8..10, 0u32..3, 0usize..Reason::ALL.len(), 0u8..8, 0u8..8), 0..60),
+    ) {
+        let mut model = Model::Nothing;
+        let mut record: Option<Record> = None;
+        let mut taken = Vec::new();
+        for (kind, life, reason, seq_fault, box_fault) in steps {
+            let reason = Reason::ALL[reason];
+            let right = taken.len() as u64 + 1;
+            // One in eight events is misnumbered, one in eight belongs to another box.
+            let seq = if seq_fault == 0 { right + 1 + u64::from(life) } else { right };
+            let whose = id(usize::from(box_fault == 0 && record.is_some()));
+            let event = event(seq, whose, data(kind, life, reason));
+            let expected = model
+                .next(kind, life, reason)
+                .filter(|_| seq == right && (record.is_none() || whose == id(0)));
+            let before = record.clone();
+            let answer = match &mut record {
+                None => Record::begin(&event).map(|begun| record = Some(begun)),
+                Some(record) => record.apply(&event),
+            };
+            prop_assert_eq!(answer.is_ok(), expected.is_some(), "{:?}: {:?}", event, answer);
+            match expected {
+                Some(next) => {
+                    model = next;
+                    taken.push(event);
+                }
+                None => prop_assert_eq!(&record, &before),
+            }
+            prop_assert_eq!(record.as_ref().map(|record| record.state), model.state());
+        }
+        prop_assert_eq!(Record::fold(&taken).ok(), record);
+    }
+}
+
+#[test]
+fn a_whole_life_is_in_the_record() {
+    let events = [
+        event(1, id(0), created()),
+        event(2, id(0), started(1)),
+        event(3, id(0), data(6, 0, Reason::Exit)),
+        event(4, id(0), data(5, 0, Reason::Exit)),
+        event(5, id(0), data(4, 0, Reason::Exit)),
+        event(6, id(0), data(2, 0, Reason::Stopped)),
+        event(7, id(0), data(9, 0, Reason::Exit)),
+    ];
+    let record = Record::fold(&events).unwrap();
+    assert_eq!(record.name, name("second"));
+    assert_eq!((record.created_at, record.started_at), (at(1), Some(at(2))));
+    assert_eq!((record.state, record.ended_at), (State::Stopped, Some(at(99))));
+    assert_eq!((record.lives, record.last_seq), (1, 7));
+    assert_eq!((record.boot_id.as_deref(), record.keeper_pid), (Some("boot"), Some(7)));
+    assert_eq!(record.degraded.as_deref(), Some("c"));
+    assert!(record.stop_requested && record.remove && record.enforcement.is_some());
+    assert_eq!(record.request_digest.as_deref(), Some("digest"));
+}
+
+#[test]
+fn each_denial_says_what_is_in_the_way() {
+    let running = [event(1, id(0), created()), event(2, id(0), started(1))];
+    let after = |last: Event| Record::fold(running.iter().chain([&last])).unwrap_err().to_string();
+    assert_eq!(Record::fold([]).unwrap_err().to_string(), "the journal holds no event");
+    assert_eq!(after(event(4, id(0), created())), "event 4 stands where event 3 belongs");
+    assert_eq!(after(event(3, id(0), created())), "event 3 creates a box that exists");
+    assert_eq!(
+        after(event(3, id(0), started(2))),
+        "event 3 starts life 2, but the last one has not ended"
+    );
+    assert_eq!(
+        after(event(3, id(1), started(2))),
+        format!("event 3 belongs to the box {}", IDS[1])
+    );
+    assert_eq!(
+        after(event(3, id(0), data(3, 0, Reason::StartFailed))),
+        "event 3 fails the start of a box that has started"
+    );
+    assert_eq!(
+        after(event(3, id(0), EventData::Exited(ending(Reason::StartFailed)))),
+        "event 3, `exited`, cannot hold an ending of reason start_failed"
+    );
+}
