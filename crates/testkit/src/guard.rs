@@ -125,3 +125,49 @@ fn outside() -> BTreeSet<PathBuf> {
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// One test, since what is below this process is everybody's in it.
+    #[test]
+    fn what_escapes_by_forks_and_sessions_is_found_and_ended() {
+        crate::process::become_reaper();
+        let root = tempfile::tempdir().unwrap();
+        let guard = Guard::new(root.path());
+        let escape = "(setsid sh -c 'sleep 91234 & sleep 91235 & exit 0' >/dev/null 2>&1 &)";
+        assert!(Command::new("sh").args(["-c", escape]).status().unwrap().success());
+        for marker in ["sleep 91234", "sleep 91235"] {
+            wait_until("the escaped process is seen", LIMIT, || {
+                let all = below();
+                let seen = all.iter().any(|process| process.command == marker);
+                if seen { Ok(()) } else { Err(all) }
+            });
+        }
+        guard.kill_all();
+        assert_eq!(below(), []);
+        guard.check();
+    }
+
+    #[test]
+    #[should_panic(expected = "left sockets behind")]
+    fn a_bound_socket_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        let guard = Guard::new(root.path());
+        let _listener = std::os::unix::net::UnixListener::bind(root.path().join("socket")).unwrap();
+        guard.check();
+    }
+
+    #[test]
+    #[should_panic(expected = "files in its home directory")]
+    fn a_file_in_the_home_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        let guard = Guard::new(root.path());
+        fs::create_dir(root.path().join("home")).unwrap();
+        fs::write(root.path().join("home/.minrc"), "").unwrap();
+        guard.check();
+    }
+}

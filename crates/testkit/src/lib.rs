@@ -14,6 +14,7 @@
 pub mod account;
 pub mod binary;
 pub mod command;
+pub mod dead_mount;
 pub mod env;
 pub mod guard;
 pub mod hooks;
@@ -24,6 +25,7 @@ pub mod wait;
 
 pub use account::Account;
 pub use command::{Min, Output, Running};
+pub use dead_mount::DeadMount;
 pub use env::TestEnv;
 pub use hooks::{Hooks, Paused};
 pub use process::Process;

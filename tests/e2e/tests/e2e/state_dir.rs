@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use minimal_testkit::{Tmpfs, for_each_user, need};
+use minimal_testkit::{DeadMount, Tmpfs, for_each_user, need};
 
 for_each_user! {
     /// Read-only: said so at once, and nothing hangs.
@@ -21,6 +21,23 @@ for_each_user! {
         env.run_sh("exit 3").run().assert_code(3);
         // Boxes that are there are readable, and their endings are not lost with the disk's writes.
         env.stop_all();
+    }
+
+    /// On a file system that does not answer: said so, with its place, instead of hanging.
+    fn on_a_dead_mount(env) {
+        if !need::root() {
+            return;
+        }
+        let mount = DeadMount::mount(&env.root().join("dead"));
+        if !need::met("fuse", mount.is_some(), "no FUSE file system can be mounted") {
+            return;
+        }
+        let path = mount.as_ref().expect("it was just asked for").path().join("s");
+        let output = env.run(["true"]).env("MINIMAL_STATE_DIR", &path).run();
+        assert!(matches!(output.code(), Some(1 | 7)), "{output}");
+        output.assert_stderr_has("dead");
+        // Whatever still waits for it is let go by its end.
+        drop(mount);
     }
 
     /// Below a file, a name that is taken by a file, a directory without permission.
