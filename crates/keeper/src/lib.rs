@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+mod assemble;
 mod birth;
 mod control;
 pub mod input;
@@ -27,6 +28,7 @@ mod peers;
 pub mod plan;
 mod process;
 mod saving;
+mod shared_root;
 mod timers;
 mod users;
 

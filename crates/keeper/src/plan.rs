@@ -1,7 +1,7 @@
 //! What will be done to make a box, as data: a list of steps in the order they are taken.
 //!
-//! [`Plan::for_spec`] decides, [`crate::birth`] carries out, `min run --explain` prints. Nothing
-//! else decides anything about a box's insides.
+//! [`shared_root`] and [`Plan::for_spec`] decide, `assemble` carries out, `min run --explain`
+//! prints. Nothing else decides anything about a box's insides.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -55,31 +55,35 @@ impl Given {
 /// One step. Paths are those in the box, without the leading slash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Cut mounts off from the host's.
-    CutOffMounts,
     /// An empty root in memory.
     EmptyRoot,
     /// A directory.
     Directory(&'static str),
     /// A directory of the host, with what is mounted in it, read-only; a link if the host has one.
     HostDirectory(&'static str),
-    /// A directory of the box's own or one handed to it, writable.
-    Give(Given, &'static str),
     /// A file whose contents we write, over the host's if the host has one; left out if not.
     HostFileReplaced(&'static str, String),
-    /// A file system in memory.
+    /// A file system in memory, with its options.
     Memory(&'static str, &'static str),
     /// A device of the host's.
     Device(&'static str),
-    /// A link.
+    /// A link: its target and where it is.
     Link(&'static str, &'static str),
+    /// Make the root read-only.
+    SealRoot,
+    /// Cut mounts off from the host's.
+    CutOffMounts,
+    /// The root that all boxes share.
+    SharedRoot,
     /// Its own terminals.
     Terminals(&'static str),
     /// Its own processes.
     Processes(&'static str),
     /// What the kernel shows of its own network, read-only; left out where the kernel refuses.
     Kernel(&'static str),
-    /// Make the root read-only and enter it, leaving the host's files.
+    /// A directory of the box's own or one handed to it, writable.
+    Give(Given, &'static str),
+    /// Enter the root, leaving the host's files.
     EnterRoot,
     /// The host name.
     HostName(String),
@@ -89,7 +93,44 @@ pub enum Step {
     DropPrivileges,
 }
 
-/// A box in steps.
+/// The steps of the root that all boxes share: taken once by the nursery, and never written to
+/// again. What a box has of its own is mounted over it.
+#[must_use]
+pub fn shared_root() -> Vec<Step> {
+    let mut steps = vec![Step::EmptyRoot];
+    steps.extend(HOST_DIRECTORIES.map(Step::HostDirectory));
+    let passwd = format!(
+        "root:x:0:0:root:/root:/bin/sh\nbox:x:{BOX_USER}:{BOX_USER}:box:{HOME}:/bin/sh\n\
+         nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+    );
+    let group = format!("root:x:0:\nbox:x:{BOX_USER}:\nnogroup:x:65534:\n");
+    // The few files of /etc that must speak of the box and not of the host.
+    steps.extend([
+        Step::Directory("run"),
+        Step::HostFileReplaced("etc/passwd", passwd),
+        Step::HostFileReplaced("etc/group", group),
+        // No network: no name server, which a resolver then says at once.
+        Step::HostFileReplaced("etc/resolv.conf", String::new()),
+        Step::Directory("dev"),
+        Step::Memory("dev", "mode=755,size=64k"),
+    ]);
+    steps.extend(DEVICES.map(Step::Device));
+    steps.extend(["dev/pts", "dev/shm"].map(Step::Directory));
+    steps.extend([
+        Step::Link("/proc/self/fd", "dev/fd"),
+        Step::Link("/proc/self/fd/0", "dev/stdin"),
+        Step::Link("/proc/self/fd/1", "dev/stdout"),
+        Step::Link("/proc/self/fd/2", "dev/stderr"),
+        Step::Link("pts/ptmx", "dev/ptmx"),
+    ]);
+    steps.extend(
+        ["proc", "sys", "var", "root", "home", "home/box", "tmp", "workbench"].map(Step::Directory),
+    );
+    steps.extend([Step::Link("/tmp", "var/tmp"), Step::Link("/run", "var/run"), Step::SealRoot]);
+    steps
+}
+
+/// What a box of one spec consists of, over the shared root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// In order.
@@ -104,38 +145,6 @@ impl Plan {
     /// Decides how a box of this spec is made.
     #[must_use]
     pub fn for_spec(spec: &Spec, name: &BoxName) -> Self {
-        let mut steps = vec![Step::CutOffMounts, Step::EmptyRoot];
-        steps.extend(HOST_DIRECTORIES.map(Step::HostDirectory));
-        steps.extend(generated_files(name));
-        steps.push(Step::Directory("dev"));
-        steps.push(Step::Memory("dev", "mode=755,size=64k"));
-        steps.extend(DEVICES.map(Step::Device));
-        steps.extend([
-            Step::Directory("dev/pts"),
-            Step::Terminals("dev/pts"),
-            Step::Directory("dev/shm"),
-            Step::Memory("dev/shm", "mode=1777"),
-            Step::Link("/proc/self/fd", "dev/fd"),
-            Step::Link("/proc/self/fd/0", "dev/stdin"),
-            Step::Link("/proc/self/fd/1", "dev/stdout"),
-            Step::Link("/proc/self/fd/2", "dev/stderr"),
-            Step::Link("pts/ptmx", "dev/ptmx"),
-            Step::Directory("proc"),
-            Step::Processes("proc"),
-            Step::Directory("sys"),
-            Step::Kernel("sys"),
-            Step::Directory("run"),
-            Step::Directory("var"),
-            Step::Link("/tmp", "var/tmp"),
-            Step::Link("/run", "var/run"),
-            Step::Directory("root"),
-            Step::Directory("home"),
-            Step::Directory("home/box"),
-            Step::Give(Given::Home, "home/box"),
-            Step::Directory("tmp"),
-            Step::Give(Given::Tmp, "tmp"),
-            Step::Directory("workbench"),
-        ]);
         let project = match spec.files.workspace {
             Workspace::None => None,
             Workspace::Bind => {
@@ -143,13 +152,25 @@ impl Plan {
             }
         };
         let workspace = if project.is_some() { Given::Project } else { Given::Workbench };
-        steps.extend([
+        let hosts = format!("127.0.0.1 localhost\n::1 localhost\n127.0.1.1 {name}\n");
+        let steps = vec![
+            Step::CutOffMounts,
+            Step::SharedRoot,
+            Step::Memory("run", "mode=755"),
+            Step::HostFileReplaced("etc/hosts", hosts),
+            Step::HostFileReplaced("etc/hostname", format!("{name}\n")),
+            Step::Terminals("dev/pts"),
+            Step::Memory("dev/shm", "mode=1777"),
+            Step::Processes("proc"),
+            Step::Kernel("sys"),
+            Step::Give(Given::Home, "home/box"),
+            Step::Give(Given::Tmp, "tmp"),
             Step::Give(workspace, "workbench"),
             Step::EnterRoot,
             Step::HostName(name.to_string()),
             Step::Loopback,
             Step::DropPrivileges,
-        ]);
+        ];
         let mut working_directory = PathBuf::from(WORKBENCH);
         if let Some(cwd) = &spec.execution.cwd {
             // An absolute path replaces the workspace, a relative one is below it.
@@ -159,54 +180,33 @@ impl Plan {
     }
 }
 
-/// The few files of /etc that must speak of the box and not of the host.
-fn generated_files(name: &BoxName) -> [Step; 5] {
-    let passwd = format!(
-        "root:x:0:0:root:/root:/bin/sh\nbox:x:{BOX_USER}:{BOX_USER}:box:{HOME}:/bin/sh\n\
-         nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
-    );
-    let group = format!("root:x:0:\nbox:x:{BOX_USER}:\nnogroup:x:65534:\n");
-    let hosts = format!("127.0.0.1 localhost\n::1 localhost\n127.0.1.1 {name}\n");
-    [
-        Step::HostFileReplaced("etc/passwd", passwd),
-        Step::HostFileReplaced("etc/group", group),
-        Step::HostFileReplaced("etc/hosts", hosts),
-        Step::HostFileReplaced("etc/hostname", format!("{name}\n")),
-        // No network: no name server, which a resolver then says at once.
-        Step::HostFileReplaced("etc/resolv.conf", String::new()),
-    ]
-}
-
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::CutOffMounts => f.write_str("cut the box's mounts off from the host's"),
             Self::EmptyRoot => f.write_str("make an empty root directory in memory"),
             Self::Directory(path) => write!(f, "make the directory /{path}"),
             Self::HostDirectory(path) => write!(f, "show the host's /{path} read-only"),
-            Self::Give(given, path) => match given {
-                Given::Project => write!(f, "give the project, read-write, at /{path}"),
-                Given::Workbench | Given::Home | Given::Tmp => {
-                    write!(
-                        f,
-                        "give the box a directory of its own, kept with its record, at /{path}"
-                    )
-                }
-            },
             Self::HostFileReplaced(path, _) => {
                 write!(f, "put a generated file over the host's /{path}")
             }
             Self::Memory(path, options) => write!(f, "mount memory at /{path} ({options})"),
             Self::Device(name) => write!(f, "show the host's device /dev/{name}"),
             Self::Link(target, path) => write!(f, "link /{path} to {target}"),
+            Self::SealRoot => f.write_str("make the root read-only"),
+            Self::CutOffMounts => f.write_str("cut the box's mounts off from the host's"),
+            Self::SharedRoot => f.write_str("take a copy of the root that all boxes share"),
             Self::Terminals(path) => write!(f, "mount terminals of the box's own at /{path}"),
             Self::Processes(path) => {
                 write!(f, "mount /{path}, which shows the box's processes only")
             }
             Self::Kernel(path) => write!(f, "mount /{path} read-only, if the kernel allows it"),
-            Self::EnterRoot => {
-                f.write_str("make the root read-only, enter it and let go of the host's")
+            Self::Give(Given::Project, path) => {
+                write!(f, "give the box the project, read-write, at /{path}")
             }
+            Self::Give(Given::Workbench | Given::Home | Given::Tmp, path) => {
+                write!(f, "give the box a directory of its own, kept with its record, at /{path}")
+            }
+            Self::EnterRoot => f.write_str("enter the root and let go of the host's"),
             Self::HostName(name) => write!(f, "call the host {name}"),
             Self::Loopback => f.write_str("bring up loopback, the only network"),
             Self::DropPrivileges => f.write_str("drop every capability and the means to gain any"),
@@ -218,10 +218,12 @@ impl fmt::Display for Step {
 #[must_use]
 pub fn explain(spec: &Spec, name: &BoxName) -> Vec<String> {
     let plan = Plan::for_spec(spec, name);
-    let mut lines = vec![format!(
+    let mut lines: Vec<String> =
+        shared_root().iter().map(|step| format!("once, for all boxes: {step}")).collect();
+    lines.push(format!(
         "make namespaces of its own: {}",
         minimal_linux::fork::BOX_NAMESPACES.join(", ")
-    )];
+    ));
     lines.extend(plan.steps.iter().map(ToString::to_string));
     if let Some(project) = &plan.project {
         lines.push(format!("the project is {}", project.display()));
@@ -269,6 +271,16 @@ mod tests {
         let at = |wanted: &Step| steps.iter().position(|step| step == wanted).unwrap();
         assert!(at(&Step::Processes("proc")) < at(&Step::EnterRoot));
         assert_eq!(steps[0], Step::CutOffMounts, "nothing we mount may reach the host");
+    }
+
+    #[test]
+    fn nothing_is_shared_that_a_box_could_write_to() {
+        let steps = shared_root();
+        assert_eq!(steps.last(), Some(&Step::SealRoot));
+        assert!(!steps.iter().any(|step| matches!(step, Step::Give(..))));
+        // The one file system in memory besides the root itself is sealed with it.
+        let memory: Vec<_> = steps.iter().filter(|step| matches!(step, Step::Memory(..))).collect();
+        assert_eq!(memory, [&Step::Memory("dev", "mode=755,size=64k")]);
     }
 
     #[test]

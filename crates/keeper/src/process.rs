@@ -17,14 +17,19 @@ use crate::keeper::{Hosted, Keeper};
 use crate::keeper_log::KeeperLog;
 use crate::peers::Peers;
 use crate::saving::save_and_tell;
-use crate::users::Users;
+use crate::shared_root::SharedRoot;
 
 /// How long the daemon may take to say what to run.
 const START_LIMIT: Duration = Duration::from_secs(10);
 
 /// The body of a keeper. Returns the status of its process, which nobody reads: what matters is on
 /// disk.
-pub(crate) fn run(id: BoxId, connection: UnixStream, state_dir: &Path, users: Users) -> i32 {
+pub(crate) fn run(
+    id: BoxId,
+    connection: UnixStream,
+    state_dir: &Path,
+    nursery: &SharedRoot,
+) -> i32 {
     let mut connection = connection;
     let Ok((start, decoder)) = receive_start(&mut connection) else { return 1 };
     if start.box_id != id {
@@ -33,7 +38,7 @@ pub(crate) fn run(id: BoxId, connection: UnixStream, state_dir: &Path, users: Us
     // Without a directory there is no place to say why; the daemon sees the connection end.
     let Ok(dir) = BoxDir::open(&state_dir.join("boxes").join(id.to_string())) else { return 1 };
     let mut log = KeeperLog::new(id, start.name.clone());
-    match keep(&start, connection, decoder, dir, users, &mut log) {
+    match keep(&start, connection, decoder, dir, nursery, &mut log) {
         Ok(()) => 0,
         Err((dir, cause)) => {
             log.error(&dir, "the box was not started", &cause);
@@ -68,7 +73,7 @@ fn keep(
     connection: UnixStream,
     decoder: Decoder,
     dir: BoxDir,
-    users: Users,
+    nursery: &SharedRoot,
     log: &mut KeeperLog,
 ) -> Result<(), (BoxDir, String)> {
     let opened = (|| {
@@ -117,7 +122,7 @@ fn keep(
             BirthError::new("open the box's log", &io::Error::other(Chain(&error).to_string()))
         })
         .and_then(|output| {
-            give_birth(start, &hosted.dir, &lock, users).map(|newborn| (newborn, output))
+            give_birth(start, &hosted.dir, &lock, nursery).map(|newborn| (newborn, output))
         });
     match born {
         Ok((newborn, output)) => match Keeper::new(start, newborn, output, hosted, peers) {

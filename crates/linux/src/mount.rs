@@ -92,12 +92,14 @@ pub fn clone_tree(at: BorrowedFd<'_>, path: &Path, reach: Reach) -> io::Result<O
     Ok(rustix::mount::open_tree(at, path, flags)?)
 }
 
-/// Forbids things on a mount.
+/// Forbids things on a mount, and cuts it off from the mount it was copied from.
 ///
 /// # Errors
 /// What mount_setattr(2) says.
 pub fn restrict(mount: BorrowedFd<'_>, restrictions: Restrictions, reach: Reach) -> io::Result<()> {
-    let attr = MountAttr { attr_set: restrictions.bits(), ..MountAttr::default() };
+    // Without the cut, what the host mounts there later would appear in the copy, unrestricted.
+    let propagation = u64::from(MountPropagationFlags::PRIVATE.bits());
+    let attr = MountAttr { attr_set: restrictions.bits(), propagation, ..MountAttr::default() };
     mount_setattr(mount, &attr, reach)
 }
 

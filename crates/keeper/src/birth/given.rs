@@ -5,18 +5,22 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
+use minimal_linux::fork::{Forked, exit_now, fork};
 use minimal_linux::mount::{Reach, Restrictions, clone_tree, map_ids, restrict};
 use minimal_linux::namespaces::{IdRange, map_only};
+use minimal_proto::Signal;
 use minimal_store::BoxDir;
 use rustix::fs::{Gid, Mode, Uid};
 
-use super::{BirthError, at};
+use super::{BirthError, at, readable_before};
+use crate::assemble::GivenMounts;
 use crate::plan::{Given, Plan, Step};
 use crate::users::Users;
 
-/// Detached mounts, each for one place of the plan.
-pub(super) type GivenMounts = Vec<(Given, OwnedFd)>;
+/// How long the project's directory may take to answer.
+const LOOK_LIMIT: Duration = Duration::from_secs(5);
 
 /// Makes the mounts for every [`Step::Give`] of a plan.
 pub(super) fn prepare(
@@ -80,6 +84,7 @@ fn project(project: &Path, users: Users) -> Result<OwnedFd, BirthError> {
         message: format!("cannot {step}: {}: {error}", project.display()),
         ..BirthError::new(step, error)
     };
+    look_at(project).map_err(|error| failed(&error))?;
     let metadata = project.metadata().map_err(|error| failed(&error))?;
     if !metadata.is_dir() {
         return Err(failed(&io::Error::from(io::ErrorKind::NotADirectory)));
@@ -92,6 +97,26 @@ fn project(project: &Path, users: Users) -> Result<OwnedFd, BirthError> {
             let map = map_only(&one(metadata.uid()), &one(metadata.gid()))
                 .map_err(at("make a map from the project's owner to the box's user"))?;
             mount_of(project, Some(map.as_fd())).map_err(|error| failed(&error))
+        }
+    }
+}
+
+/// Looks at a directory from a child of ours first: one on a dead network mount never answers, and
+/// who waits for it cannot even be killed.
+fn look_at(directory: &Path) -> io::Result<()> {
+    match fork()? {
+        Forked::Child => {
+            // How it ends says only that it ends: the keeper asks again.
+            directory.metadata().ok();
+            exit_now(0)
+        }
+        Forked::Parent(mut child) => {
+            if !readable_before(child.as_fd(), Instant::now() + LOOK_LIMIT)? {
+                // Left behind: it ends when the mount answers.
+                child.signal(Signal::KILL)?;
+                return Err(io::Error::other("it does not answer; is it on a dead network mount?"));
+            }
+            child.reap().map(drop)
         }
     }
 }

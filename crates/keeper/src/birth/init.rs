@@ -3,7 +3,7 @@
 //! It assembles the box, gives up every privilege but that to signal, and then waits on its
 //! lifeline. When the keeper is gone it ends, and the kernel ends everything in the box with it.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use minimal_linux::creds::{self, GroupsKept};
@@ -11,11 +11,9 @@ use minimal_linux::fork::exit_now;
 use minimal_linux::{fds, record_lock, signals, socket, title, wait};
 use minimal_proto::Signal;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::thread::CapabilitySet;
 
-use super::assemble::Assembly;
-use super::given::GivenMounts;
 use super::report::{self, Report};
+use crate::assemble::Assembly;
 use crate::plan::Plan;
 use crate::users::Users;
 
@@ -33,13 +31,12 @@ const INIT_BYTE: u64 = 1;
 /// The body of init, from its clone to its end.
 pub(super) fn run(
     plan: &Plan,
-    given: GivenMounts,
+    assembly: Assembly,
     lifeline: &OwnedFd,
-    steps: &io::PipeWriter,
     life_lock: BorrowedFd<'_>,
     users: Users,
 ) -> ! {
-    match assemble(plan, given, (lifeline.as_fd(), steps), life_lock, users) {
+    match assemble(plan, assembly, lifeline.as_fd(), life_lock, users) {
         Ok(child_events) => wait_for_the_end(lifeline.as_fd(), &child_events),
         Err((step, error)) => {
             let (what, errno) = (error.to_string(), error.raw_os_error());
@@ -52,29 +49,23 @@ pub(super) fn run(
 
 fn assemble(
     plan: &Plan,
-    given: GivenMounts,
-    (lifeline, mut steps): (BorrowedFd<'_>, &io::PipeWriter),
+    mut assembly: Assembly,
+    lifeline: BorrowedFd<'_>,
     life_lock: BorrowedFd<'_>,
     users: Users,
 ) -> Result<OwnedFd, (Option<usize>, io::Error)> {
     let preparation = |error| (None, error);
     let groups = prepare(lifeline, life_lock, users).map_err(preparation)?;
-    let mut assembly = Assembly::new(given, CapabilitySet::KILL);
     for (number, step) in plan.steps.iter().enumerate() {
-        if step.may_hang() {
-            // Only read if we hang; there are far fewer steps than a byte counts.
-            steps.write_all(&[u8::try_from(number).unwrap_or(u8::MAX)]).map_err(preparation)?;
-        }
         assembly.take(step).map_err(|error| (Some(number), error))?;
     }
-    let missing = assembly.missing();
-    drop(assembly);
+    let left_out = assembly.left_out();
     let child_events = signals::child_events().map_err(preparation)?;
     // A forked process closes nothing by exec: what is left open here stays open in the box's
     // first process for its whole life.
     fds::close_all_except(&[lifeline, life_lock, child_events.as_fd()]).map_err(preparation)?;
     let groups_kept = groups == GroupsKept::Yes;
-    report::send(lifeline, &Report::Ready { groups_kept, missing }).map_err(preparation)?;
+    report::send(lifeline, &Report::Ready { groups_kept, left_out }).map_err(preparation)?;
     Ok(child_events)
 }
 

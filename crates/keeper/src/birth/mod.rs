@@ -9,7 +9,6 @@
 //!
 //! The keeper is the kernel's parent of init and entrypoint, so it reads how both ended itself.
 
-mod assemble;
 mod given;
 mod init;
 mod joiner;
@@ -32,7 +31,9 @@ use minimal_store::{BoxDir, LifeLock};
 
 pub(crate) use init::{END_WHEN_EMPTY, TERM_ALL};
 
+use crate::assemble::Assembly;
 use crate::plan::{Plan, base_environment};
+use crate::shared_root::SharedRoot;
 use crate::users::Users;
 
 /// How long assembling a box may take: it only makes mounts, so this bounds a dead network mount.
@@ -112,30 +113,32 @@ pub(crate) fn give_birth(
     start: &Start,
     box_dir: &BoxDir,
     life_lock: &LifeLock,
-    users: Users,
+    nursery: &SharedRoot,
 ) -> Result<Newborn, BirthError> {
     let plan = Plan::for_spec(&start.spec, &start.name);
     let (program, path) = program(start).map_err(at("lay out arguments and environment"))?;
-    let given = given::prepare(&plan, box_dir, users)?;
-    let pipes = Pipes::new(start.options.input, users).map_err(at("make pipes"))?;
+    let given = given::prepare(&plan, box_dir, nursery.users)?;
+    let shared = nursery.copy().map_err(at("copy the root that all boxes share"))?;
+    let assembly = Assembly::of_box(shared, given);
+    let pipes = Pipes::new(start.options.input, nursery.users).map_err(at("make pipes"))?;
     let (lifeline, init_end) = socket::message_pair().map_err(at("make init's lifeline"))?;
-    let (mut steps, steps_end) = report::Steps::new().map_err(at("make pipes"))?;
     hook::point("keeper.birth.before_clone").map_err(at("make namespaces"))?;
     let init = match fork_into_new_namespaces().map_err(at("make namespaces"))? {
-        Forked::Child => init::run(&plan, given, &init_end, &steps_end, life_lock.fd(), users),
+        Forked::Child => init::run(&plan, assembly, &init_end, life_lock.fd(), nursery.users),
         Forked::Parent(init) => init,
     };
     let mut unborn = Unborn { init: Some(init) };
-    drop((init_end, steps_end, given));
+    drop((init_end, assembly));
     hook::point("keeper.birth.after_clone").map_err(at("map the box's users"))?;
     let pid = unborn.init().pid().to_string();
-    let map = users.map();
+    let map = nursery.users.map();
     write_id_maps(&pid, &map, &map, Setgroups::Inherit).map_err(at("map the box's users"))?;
     socket::send(lifeline.as_fd(), &[init::RELEASE], None).map_err(at("release the box's init"))?;
-    let assembled = report::await_assembly(&lifeline, &mut steps, &plan, ASSEMBLY_LIMIT)?;
+    let assembled = report::await_assembly(&lifeline, &plan, ASSEMBLY_LIMIT)?;
     let cwd = &plan.working_directory;
     let entrypoint = joiner::start(unborn.init(), &program, &path, cwd, pipes.inner(), EXEC_LIMIT)?;
-    let enforcement = enforcement(users, assembled.missing, assembled.groups);
+    let left_out = nursery.left_out.iter().cloned().chain(assembled.left_out);
+    let enforcement = enforcement(nursery.users, left_out, assembled.groups);
     Ok(Newborn {
         init: unborn.init.take().expect("nobody has taken it"),
         lifeline,
@@ -147,7 +150,12 @@ pub(crate) fn give_birth(
     })
 }
 
-fn enforcement(users: Users, mut missing: Vec<Missing>, groups: GroupsKept) -> Enforcement {
+fn enforcement(
+    users: Users,
+    left_out: impl Iterator<Item = (String, String)>,
+    groups: GroupsKept,
+) -> Enforcement {
+    let mut missing: Vec<_> = left_out.map(|(what, why)| Missing { what, why }).collect();
     if groups == GroupsKept::Yes {
         missing.push(Missing {
             what: "supplementary_groups".to_owned(),

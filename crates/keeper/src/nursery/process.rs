@@ -14,6 +14,7 @@ use minimal_linux::{fds, mount, own_file, signals, socket, title};
 use minimal_proto::{BoxId, Signal};
 
 use super::{ARGV0, Greeting, Launched, MAX_MESSAGE};
+use crate::shared_root::SharedRoot;
 use crate::users::Users;
 
 /// Marks the second execution, from the read-only copy of our file.
@@ -99,6 +100,8 @@ fn serve(socket: &OwnedFd, state_dir: &Path) -> Result<(), Greeting> {
     signals::ignore(Signal::CHLD);
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     title::set(&format!("{ARGV0} {}", state_dir.display())).ok();
+    let shared = SharedRoot::assemble(state_dir, users)
+        .map_err(|(step, error)| Greeting::Isolation { step, errno: error.raw_os_error() })?;
     send(socket, &Greeting::Ready { users: users.into() }).map_err(failed("greet the daemon"))?;
     let mut buffer = [0; MAX_MESSAGE];
     loop {
@@ -115,7 +118,7 @@ fn serve(socket: &OwnedFd, state_dir: &Path) -> Result<(), Greeting> {
             continue;
         };
         let answer = match fork() {
-            Ok(Forked::Child) => become_keeper(id, connection, state_dir, users),
+            Ok(Forked::Child) => become_keeper(id, connection, state_dir, &shared),
             Ok(Forked::Parent(child)) => Launched::Forked { pid: child.pid() },
             Err(error) => {
                 Launched::Refused { step: "make a process".to_owned(), errno: error.raw_os_error() }
@@ -134,7 +137,7 @@ fn is_initial_user_namespace() -> bool {
         .is_ok_and(|map| map.split_ascii_whitespace().eq(["0", "0", "4294967295"]))
 }
 
-fn become_keeper(id: BoxId, connection: OwnedFd, state_dir: &Path, users: Users) -> ! {
+fn become_keeper(id: BoxId, connection: OwnedFd, state_dir: &Path, shared: &SharedRoot) -> ! {
     let status = (|| -> io::Result<i32> {
         // The daemon's socket must not be held open by a keeper: the nursery's end would not show.
         let null = std::fs::File::open("/dev/null")?;
@@ -142,7 +145,7 @@ fn become_keeper(id: BoxId, connection: OwnedFd, state_dir: &Path, users: Users)
         signals::restore_default(Signal::CHLD);
         rustix::process::setsid()?;
         title::set(&format!("min-keeper {id}")).ok();
-        Ok(crate::process::run(id, UnixStream::from(connection), state_dir, users))
+        Ok(crate::process::run(id, UnixStream::from(connection), state_dir, shared))
     })()
     .unwrap_or(1);
     minimal_linux::fork::exit_now(status)

@@ -1,4 +1,4 @@
-//! The interpreter of a plan, inside the box's namespaces.
+//! The interpreter of steps: in the nursery for the shared root, in a box's init for the rest.
 
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -6,48 +6,86 @@ use std::path::{Path, PathBuf};
 
 use minimal_linux::mount::{self, Reach, Restrictions};
 use minimal_linux::{creds, network};
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, Uid};
 use rustix::thread::CapabilitySet;
 
-use super::given::GivenMounts;
 use crate::plan::{Given, Step};
 
-/// A box while it is being assembled.
-pub(super) struct Assembly {
+/// Detached mounts, each for one [`Step::Give`].
+pub(crate) type GivenMounts = Vec<(Given, OwnedFd)>;
+
+/// What was left out, and why.
+pub(crate) type LeftOut = Vec<(String, String)>;
+
+/// A root while it is being assembled.
+pub(crate) struct Assembly {
+    /// Where the root is attached: a directory of the host, in our namespace only.
+    place: PathBuf,
+    /// Who owns what we make; none for ourselves.
+    owner: Option<u32>,
     root: Option<OwnedFd>,
+    shared: Option<OwnedFd>,
     given: GivenMounts,
-    kept: CapabilitySet,
-    missing: Vec<(String, String)>,
+    left_out: LeftOut,
     generated: usize,
 }
 
 impl Assembly {
-    /// Nothing is there yet. `kept` is what [`Step::DropPrivileges`] leaves to init.
-    pub(super) fn new(given: GivenMounts, kept: CapabilitySet) -> Self {
-        Self { root: None, given, kept, missing: Vec::new(), generated: 0 }
+    /// The shared root, to be attached at `place`.
+    pub(crate) fn shared(place: &Path, owner: Option<u32>) -> Self {
+        Self {
+            place: place.to_owned(),
+            owner,
+            root: None,
+            shared: None,
+            given: Vec::new(),
+            left_out: Vec::new(),
+            generated: 0,
+        }
+    }
+
+    /// A box's root, from a copy of the shared one and what is given to the box.
+    pub(crate) fn of_box(shared: OwnedFd, given: GivenMounts) -> Self {
+        // Any directory of the host will do to hang it on.
+        let place = ["/tmp", "/mnt", "/usr"].into_iter().find(|path| Path::new(path).is_dir());
+        Self { shared: Some(shared), given, ..Self::shared(Path::new(place.unwrap_or("/")), None) }
     }
 
     /// What was left out, and why.
-    pub(super) fn missing(&self) -> Vec<(String, String)> {
-        self.missing.clone()
+    pub(crate) fn left_out(self) -> LeftOut {
+        self.left_out
     }
 
     /// Takes one step.
-    pub(super) fn take(&mut self, step: &Step) -> io::Result<()> {
+    pub(crate) fn take(&mut self, step: &Step) -> io::Result<()> {
         match step {
-            Step::CutOffMounts => mount::cut_off(),
-            Step::EmptyRoot => self.make_root(),
+            Step::EmptyRoot => {
+                let options = [("mode", "755"), ("size", "1m")];
+                let root = mount::new_file_system("tmpfs", &options, Restrictions::OWN)?;
+                self.set_root(root)?;
+                self.own("")
+            }
             Step::Directory(path) => self.directory(path),
             Step::HostDirectory(name) => self.host_directory(name),
-            Step::Give(given, path) => self.give(*given, path),
             Step::HostFileReplaced(path, contents) => self.replace_file(path, contents),
             Step::Memory(path, options) => {
                 let options: Vec<_> =
                     options.split(',').filter_map(|option| option.split_once('=')).collect();
-                self.attach(&mount::new_file_system("tmpfs", &options, Restrictions::OWN)?, path)
+                self.attach(&mount::new_file_system("tmpfs", &options, Restrictions::OWN)?, path)?;
+                self.own(path)
             }
             Step::Device(name) => self.device(name),
-            Step::Link(target, path) => Ok(rustix::fs::symlinkat(*target, self.root()?, *path)?),
+            Step::Link(target, path) => {
+                rustix::fs::symlinkat(*target, self.root()?, *path)?;
+                self.own(path)
+            }
+            Step::SealRoot => self.seal_root(),
+            Step::CutOffMounts => mount::cut_off(),
+            Step::SharedRoot => {
+                let none = || io::Error::other("the keeper did not prepare a root");
+                let shared = self.shared.take().ok_or_else(none)?;
+                self.set_root(shared)
+            }
             Step::Terminals(path) => {
                 let options = [("ptmxmode", "0666"), ("mode", "0620")];
                 // Devices are what a devpts is for.
@@ -58,10 +96,17 @@ impl Assembly {
                 self.attach(&mount::new_file_system("proc", &[], Restrictions::OWN)?, path)
             }
             Step::Kernel(path) => self.kernel(path),
-            Step::EnterRoot => self.enter_root(),
+            Step::Give(given, path) => self.give(*given, path),
+            Step::EnterRoot => {
+                mount::enter_root(self.root()?)?;
+                // Held any longer it would be a way back for whoever gets at our descriptors.
+                self.root = None;
+                Ok(())
+            }
             Step::HostName(name) => Ok(rustix::system::sethostname(name.as_bytes())?),
             Step::Loopback => network::loopback_up(),
-            Step::DropPrivileges => creds::drop_privileges(self.kept),
+            // Init goes on to pass signals to everything in the box, and to nothing else.
+            Step::DropPrivileges => creds::drop_privileges(CapabilitySet::KILL),
         }
     }
 
@@ -74,19 +119,33 @@ impl Assembly {
         mount::attach(mount.as_fd(), self.root()?, Path::new(path))
     }
 
-    fn make_root(&mut self) -> io::Result<()> {
-        let options = [("mode", "755"), ("size", "1m")];
-        let root = mount::new_file_system("tmpfs", &options, Restrictions::OWN)?;
-        // Any directory of the host will do to hang it on; in our namespace only.
-        let place = ["/tmp", "/mnt", "/usr"].into_iter().find(|path| Path::new(path).is_dir());
-        let place = place.ok_or_else(|| io::Error::other("the host has no /tmp, /mnt or /usr"))?;
-        mount::attach(root.as_fd(), CWD, Path::new(place))?;
+    fn set_root(&mut self, root: OwnedFd) -> io::Result<()> {
+        mount::attach(root.as_fd(), CWD, &self.place)?;
         self.root = Some(root);
         Ok(())
     }
 
+    /// Hands what was just made to its owner.
+    fn own(&self, path: &str) -> io::Result<()> {
+        let Some(owner) = self.owner else { return Ok(()) };
+        let (uid, gid) = (Some(Uid::from_raw(owner)), Some(Gid::from_raw(owner)));
+        let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
+        Ok(rustix::fs::chownat(self.root()?, path, uid, gid, flags)?)
+    }
+
+    fn seal_root(&self) -> io::Result<()> {
+        let sealed = Restrictions { read_only: true, ..Restrictions::OWN };
+        mount::restrict(self.root()?, sealed, Reach::One)?;
+        // And /dev, the one other file system of ours in it.
+        let dev = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dev = rustix::fs::openat(self.root()?, "dev", dev, Mode::empty())?;
+        // It must still let devices be opened below, which are mounts of their own.
+        mount::restrict(dev.as_fd(), sealed, Reach::One)
+    }
+
     fn directory(&self, path: &str) -> io::Result<()> {
-        Ok(rustix::fs::mkdirat(self.root()?, path, Mode::from_raw_mode(0o755))?)
+        rustix::fs::mkdirat(self.root()?, path, Mode::from_raw_mode(0o755))?;
+        self.own(path)
     }
 
     fn host_directory(&self, name: &str) -> io::Result<()> {
@@ -97,7 +156,8 @@ impl Assembly {
             Err(error) => return Err(error),
         };
         if metadata.is_symlink() {
-            return Ok(rustix::fs::symlinkat(std::fs::read_link(&host)?, self.root()?, name)?);
+            rustix::fs::symlinkat(std::fs::read_link(&host)?, self.root()?, name)?;
+            return self.own(name);
         }
         self.directory(name)?;
         let tree = mount::clone_tree(CWD, &host, Reach::Recursive)?;
@@ -114,17 +174,18 @@ impl Assembly {
 
     fn replace_file(&mut self, path: &str, contents: &str) -> io::Result<()> {
         // A mount needs something to be mounted on; the host's directory cannot be written.
-        match rustix::fs::statat(self.root()?, path, rustix::fs::AtFlags::SYMLINK_NOFOLLOW) {
+        match rustix::fs::statat(self.root()?, path, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() => {}
             Ok(_) => {
                 let why = "the host's is not a regular file".to_owned();
-                self.missing.push((path.to_owned(), why));
+                self.left_out.push((path.to_owned(), why));
                 return Ok(());
             }
             Err(rustix::io::Errno::NOENT) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
-        let name = format!(".generated-{}", self.generated);
+        // In /run, which in a box is its own and writable when this is done.
+        let name = format!("run/.generated-{}", self.generated);
         self.generated += 1;
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         let file = rustix::fs::openat(self.root()?, &name, flags, Mode::from_raw_mode(0o644))?;
@@ -133,7 +194,7 @@ impl Assembly {
         mount::restrict(tree.as_fd(), Restrictions::HOST, Reach::One)?;
         self.attach(&tree, path)?;
         // The mount keeps it; the name was only the way there.
-        Ok(rustix::fs::unlinkat(self.root()?, &name, rustix::fs::AtFlags::empty())?)
+        Ok(rustix::fs::unlinkat(self.root()?, &name, AtFlags::empty())?)
     }
 
     fn device(&self, name: &str) -> io::Result<()> {
@@ -149,25 +210,9 @@ impl Assembly {
         match mount::new_file_system("sysfs", &[], Restrictions::HOST) {
             Ok(mount) => self.attach(&mount, path),
             Err(error) => {
-                self.missing.push((format!("/{path}"), error.to_string()));
+                self.left_out.push((format!("/{path}"), error.to_string()));
                 Ok(())
             }
         }
-    }
-
-    fn enter_root(&mut self) -> io::Result<()> {
-        let read_only = Restrictions { read_only: true, ..Restrictions::OWN };
-        mount::restrict(self.root()?, read_only, Reach::One)?;
-        mount::enter_root(self.root()?)?;
-        // Held any longer it would be a way back for whoever gets at our descriptors.
-        self.root = None;
-        Ok(())
-    }
-}
-
-impl Step {
-    /// Whether the step touches files that may be on a dead network mount.
-    pub(super) fn may_hang(&self) -> bool {
-        matches!(self, Self::HostDirectory(_))
     }
 }

@@ -1,0 +1,64 @@
+//! The root that all boxes share: assembled once by the nursery, copied for each box.
+//!
+//! A copy is a mount of the same files, so it costs microseconds and no memory. What can change
+//! between boxes is mounted over it, and the root itself is read-only.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use minimal_linux::mount::{Reach, clone_tree};
+
+use crate::assemble::{Assembly, LeftOut};
+use crate::plan::shared_root;
+use crate::users::Users;
+
+/// The directory of the state directory that the root is attached at, in the nursery's mount
+/// namespace only.
+const PLACE: &str = "root";
+
+/// The shared root, as the nursery and its keepers see it.
+#[derive(Debug)]
+pub(crate) struct SharedRoot {
+    place: PathBuf,
+    /// What the host does not allow or have.
+    pub(crate) left_out: LeftOut,
+    /// Who the users of boxes are.
+    pub(crate) users: Users,
+}
+
+impl SharedRoot {
+    /// Assembles it. Before, the mount namespace must have been cut off from the host's.
+    ///
+    /// # Errors
+    /// The step that failed, in words, and why.
+    pub(crate) fn assemble(state_dir: &Path, users: Users) -> Result<Self, (String, io::Error)> {
+        let place = state_dir.join(PLACE);
+        match std::fs::DirBuilder::new().mode(0o700).create(&place) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err((format!("make the directory {}", place.display()), error)),
+        }
+        let owner = match users {
+            Users::Range { base } => Some(base),
+            Users::Single => None,
+        };
+        // Everyone in a box may look at what is made here; nobody else reaches the place.
+        let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+        let mut assembly = Assembly::shared(&place, owner);
+        for step in shared_root() {
+            assembly.take(&step).map_err(|error| (step.to_string(), error))?;
+        }
+        rustix::process::umask(before);
+        Ok(Self { place, left_out: assembly.left_out(), users })
+    }
+
+    /// A detached copy for one box. Only a process in the nursery's mount namespace can make it.
+    ///
+    /// # Errors
+    /// What open_tree(2) says.
+    pub(crate) fn copy(&self) -> io::Result<OwnedFd> {
+        clone_tree(rustix::fs::CWD, &self.place, Reach::Recursive)
+    }
+}
