@@ -1,0 +1,241 @@
+//! The task that owns an attach's connection.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use minimal_proto::{BoxId, ErrorCode};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+use uuid::Uuid;
+
+use super::connection::{Attached, Closed, Connection, Incoming};
+use super::handle::{Command, Commands};
+use super::session::{After, Outgoing, Session};
+use super::{AttachOptions, StreamError, StreamEvent};
+use crate::backoff::Backoff;
+use crate::{CallError, Client};
+
+/// How long a daemon may take to answer a detach before the client leaves anyway.
+const DETACH_LIMIT: Duration = Duration::from_secs(2);
+
+type Last = Result<StreamEvent, StreamError>;
+
+#[derive(Debug)]
+pub(super) struct Driver {
+    client: Client,
+    id: BoxId,
+    options: AttachOptions,
+    identity: Uuid,
+    events: mpsc::Sender<Last>,
+    commands: Commands,
+    handles_gone: bool,
+    leave_by: Option<Instant>,
+    backoff: Backoff,
+}
+
+/// One thing that happens.
+enum Step {
+    Command(Option<Command>),
+    Incoming(Result<Incoming, Closed>),
+    Delivered,
+    ConsumerGone,
+    LeaveNow,
+}
+
+/// How a connection was used up.
+enum Served {
+    /// The stream is over; `None` if nobody wants to know.
+    Over(Option<Last>),
+    /// The connection is of no further use; the box is another matter.
+    Closed { since: Instant },
+}
+
+impl Driver {
+    pub(super) fn new(
+        client: Client,
+        id: BoxId,
+        options: AttachOptions,
+        identity: Uuid,
+        events: mpsc::Sender<Last>,
+        commands: Commands,
+    ) -> Self {
+        let backoff = Backoff::new(options.retry);
+        Self {
+            client,
+            id,
+            options,
+            identity,
+            events,
+            commands,
+            handles_gone: false,
+            leave_by: None,
+            backoff,
+        }
+    }
+
+    pub(super) async fn run(mut self, connection: Connection, attached: Attached) {
+        let window = std::sync::Arc::clone(&self.commands.window);
+        let mut session = Session::new(&self.options, &attached, window);
+        if let Some(last) = self.drive(&mut session, connection, attached).await {
+            // The consumer may have left.
+            drop(self.events.send(last).await);
+        }
+    }
+
+    async fn drive(
+        &mut self,
+        session: &mut Session,
+        mut connection: Connection,
+        mut attached: Attached,
+    ) -> Option<Last> {
+        loop {
+            session.begin(&attached);
+            let since = match self.serve(session, connection).await {
+                Served::Over(last) => return last,
+                Served::Closed { since } => since,
+            };
+            if session.is_detaching() {
+                return Some(Ok(StreamEvent::Detached));
+            }
+            self.backoff.lost(since);
+            // A consumer that is busy has enough to do; this is for one that waits.
+            drop(self.events.try_send(Ok(StreamEvent::Lost)));
+            (connection, attached) = match self.reconnect(session).await {
+                Ok(open) => open,
+                Err(last) => return last,
+            };
+            drop(self.events.try_send(Ok(StreamEvent::Resumed)));
+        }
+    }
+
+    async fn serve(&mut self, session: &mut Session, mut connection: Connection) -> Served {
+        let since = connection.since;
+        loop {
+            if let Some(last) = session.take_last() {
+                return Served::Over(Some(last));
+            }
+            let (has_event, handles_gone) = (session.has_event(), self.handles_gone);
+            let leave_by = self.leave_by;
+            let step = tokio::select! {
+                command = self.commands.receiver.recv(), if !handles_gone => Step::Command(command),
+                room = self.events.reserve(), if has_event => match room {
+                    Ok(room) => {
+                        if let Some(event) = session.take_event() {
+                            room.send(Ok(event));
+                        }
+                        Step::Delivered
+                    }
+                    Err(_closed) => Step::ConsumerGone,
+                },
+                incoming = poll_fn(|cx| poll_exchange(cx, &mut connection, session)) => {
+                    Step::Incoming(incoming)
+                }
+                () = self.events.closed() => Step::ConsumerGone,
+                () = leave(leave_by) => Step::LeaveNow,
+            };
+            match step {
+                Step::Command(command) => self.command(session, command),
+                Step::Delivered => {}
+                Step::Incoming(Ok(incoming)) => {
+                    let after = session.incoming(incoming);
+                    if session.take_progress() {
+                        self.backoff.progress();
+                    }
+                    if after == After::Reconnect {
+                        return Served::Closed { since };
+                    }
+                }
+                Step::Incoming(Err(Closed)) => return Served::Closed { since },
+                Step::ConsumerGone => return Served::Over(None),
+                Step::LeaveNow => return Served::Over(Some(Ok(StreamEvent::Detached))),
+            }
+        }
+    }
+
+    fn command(&mut self, session: &mut Session, command: Option<Command>) {
+        match command {
+            Some(command) => session.command(command),
+            None => self.handles_gone = true,
+        }
+        if session.is_detaching() && self.leave_by.is_none() {
+            self.leave_by = Some(Instant::now() + DETACH_LIMIT);
+        }
+    }
+
+    /// Connects again. `Err`: the stream is over.
+    async fn reconnect(
+        &mut self,
+        session: &mut Session,
+    ) -> Result<(Connection, Attached), Option<Last>> {
+        let mut cause = CallError::Closed { what: format!("the stream of box {}", self.id) };
+        loop {
+            let attempted = {
+                let from = session.next_offset();
+                let attempt = async {
+                    if !self.backoff.pause().await {
+                        return None;
+                    }
+                    let (client, options) = (&self.client, &self.options);
+                    Some(Connection::open(client, self.id, options, self.identity, from).await)
+                };
+                tokio::pin!(attempt);
+                loop {
+                    tokio::select! {
+                        attempted = &mut attempt => break attempted,
+                        command = self.commands.receiver.recv(), if !self.handles_gone => {
+                            match command {
+                                Some(command) => session.command(command),
+                                None => self.handles_gone = true,
+                            }
+                            if session.is_detaching() {
+                                return Err(Some(Ok(StreamEvent::Detached)));
+                            }
+                        }
+                        () = self.events.closed() => return Err(None),
+                    }
+                }
+            };
+            match attempted {
+                Some(Ok(open)) => return Ok(open),
+                // A daemon that has not noticed the end of our last connection.
+                Some(Err(error)) if error.is_loss() || error.code() == ErrorCode::InputHeld => {
+                    cause = error;
+                }
+                Some(Err(error)) => return Err(Some(Err(StreamError::Lost(error)))),
+                None => {
+                    let after = self.backoff.since_loss();
+                    let error = CallError::GaveUp { after, source: Box::new(cause) };
+                    return Err(Some(Err(StreamError::Lost(error))));
+                }
+            }
+        }
+    }
+}
+
+async fn leave(by: Option<Instant>) {
+    match by {
+        Some(by) => sleep_until(by).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Writes what is to be written, and reads a message unless one waits for the consumer. Both in
+/// one poll, so that neither side can wait for the other.
+fn poll_exchange(
+    cx: &mut Context<'_>,
+    connection: &mut Connection,
+    session: &mut Session,
+) -> Poll<Result<Incoming, Closed>> {
+    while connection.poll_ready(cx).is_ready() {
+        match session.take_outgoing() {
+            Some(Outgoing::Input(offset, bytes)) => connection.start_input(offset, &bytes),
+            Some(Outgoing::Message(message)) => connection.start_message(&message),
+            None => break,
+        }
+    }
+    if connection.poll_flush(cx).is_ready() && !connection.is_broken() {
+        session.flushed();
+    }
+    if session.has_event() { Poll::Pending } else { connection.poll_next(cx) }
+}

@@ -1,0 +1,243 @@
+//! The calls of the API.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::Method;
+use hyper::header::{HeaderName, HeaderValue};
+use minimal_proto::api::{
+    BoxList, BoxRecord, CreateBox, HostInfo, IDEMPOTENCY_KEY, SignalBox, StopBox, VersionInfo,
+    WaitAnswer,
+};
+use minimal_proto::{BoxId, ErrorCode, Signal, Spec};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::attach::{AttachHandle, AttachOptions, AttachStream};
+use crate::events::EventReader;
+use crate::http::{Call, Http};
+use crate::log::LogReader;
+use crate::query::{ListQuery, LogQuery, Target};
+use crate::{CallError, Connector, RetryPolicy};
+
+/// An empty answer, `{}`, whatever is added to it later.
+#[derive(serde::Deserialize)]
+struct Nothing {}
+
+/// A client of one daemon. Clones share a connection.
+#[derive(Clone, Debug)]
+pub struct Client {
+    http: Arc<Http>,
+    retry: RetryPolicy,
+}
+
+impl Client {
+    /// A client that reaches its daemon through `connector`.
+    #[must_use]
+    pub fn new(connector: Arc<dyn Connector>) -> Self {
+        Self { http: Arc::new(Http::new(connector)), retry: RetryPolicy::default() }
+    }
+
+    /// The same client with another patience for a daemon that is lost.
+    #[must_use]
+    pub fn with_retry(mut self, retry: RetryPolicy) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    pub(crate) fn http(&self) -> &Http {
+        &self.http
+    }
+
+    pub(crate) fn retry(&self) -> RetryPolicy {
+        self.retry
+    }
+
+    /// Which daemon answers.
+    ///
+    /// # Errors
+    /// None does, or not in time.
+    pub async fn version(&self) -> Result<VersionInfo, CallError> {
+        self.http.json(&Call::get(Target::new("/v1/version"))).await
+    }
+
+    /// What the host has and can do.
+    ///
+    /// # Errors
+    /// No daemon answers.
+    pub async fn host(&self) -> Result<HostInfo, CallError> {
+        self.http.json(&Call::get(Target::new("/v1/host"))).await
+    }
+
+    /// Asks the daemon to leave. Boxes run on.
+    ///
+    /// # Errors
+    /// No daemon answers, or it is lost while it does.
+    pub async fn step_down(&self) -> Result<(), CallError> {
+        let call = Call::post(Target::new("/v1/step-down")).never_repeated();
+        let answer = self.http.once::<Nothing>(&call).await;
+        self.http.forget().await;
+        answer.map(|Nothing {}| ())
+    }
+
+    /// Makes a box and starts it. The answer is its record once it runs or has failed to start.
+    ///
+    /// Sent again, with the same `key`, when the daemon is lost before it has answered: the same
+    /// key never makes two boxes.
+    ///
+    /// # Errors
+    /// Nothing was made, or ([`CallError::GaveUp`], [`CallError::Lost`]) it is not known.
+    pub async fn create(&self, create: &CreateBox, key: Uuid) -> Result<BoxRecord, CallError> {
+        let key = HeaderValue::from_str(&key.to_string()).expect("a UUID is ASCII");
+        let call = Call::post(Target::new("/v1/boxes"))
+            .body(create)
+            .header(HeaderName::from_static(IDEMPOTENCY_KEY), key)
+            .unlimited();
+        self.http.json_within(&call, self.retry).await
+    }
+
+    /// One page of boxes, newest first.
+    ///
+    /// # Errors
+    /// No daemon answers, or it does not understand the query.
+    pub async fn list(&self, query: &ListQuery) -> Result<BoxList, CallError> {
+        self.http.json(&Call::get(Target::list(query))).await
+    }
+
+    /// The record of the box that `address` means: an id, a name, or a part of an id.
+    ///
+    /// # Errors
+    /// `not_found`, `ambiguous`, or no daemon answers.
+    pub async fn get(&self, address: &str) -> Result<BoxRecord, CallError> {
+        self.http.json(&Call::get(Target::of_box(address, ""))).await
+    }
+
+    /// The spec a box was made from.
+    ///
+    /// # Errors
+    /// `not_found`, or no daemon answers.
+    pub async fn spec(&self, id: BoxId) -> Result<Spec, CallError> {
+        self.http.json(&Call::get(box_target(id, "/spec"))).await
+    }
+
+    /// Waits until a box has ended; for at most `timeout`, if there is one. Goes on when the daemon
+    /// is lost and another answers.
+    ///
+    /// # Errors
+    /// `wait_timeout`; `not_found`; [`CallError::GaveUp`] when no daemon answered any more.
+    pub async fn wait(
+        &self,
+        id: BoxId,
+        timeout: Option<Duration>,
+    ) -> Result<WaitAnswer, CallError> {
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let mut backoff = crate::backoff::Backoff::new(self.retry);
+        loop {
+            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()).as_millis());
+            let target = box_target(id, "/wait").with_some("timeout_ms", left);
+            let asked = Instant::now();
+            let error = match self.http.once(&Call::get(target).unlimited()).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            if !self.http.may_pass(&error) {
+                return Err(error);
+            }
+            backoff.lost(asked);
+            if !backoff.pause().await {
+                let after = backoff.since_loss();
+                return Err(CallError::GaveUp { after, source: Box::new(error) });
+            }
+        }
+    }
+
+    /// Stops a box, and answers with its record once it has ended. An ended box is no error.
+    ///
+    /// # Errors
+    /// `not_found`, `unresponsive`, or no daemon answers.
+    pub async fn stop(&self, id: BoxId, stop: StopBox) -> Result<BoxRecord, CallError> {
+        let call = Call::post(box_target(id, "/stop")).body(&stop).unlimited();
+        self.http.json_within(&call, self.retry).await
+    }
+
+    /// Sends one signal to a box's entrypoint. Never sent twice.
+    ///
+    /// # Errors
+    /// `wrong_state` if it does not run; [`CallError::Lost`]: whether it was sent is not known.
+    pub async fn signal(&self, id: BoxId, signal: Signal) -> Result<(), CallError> {
+        let call = Call::post(box_target(id, "/signal")).body(&SignalBox { signal });
+        self.http.json(&call.never_repeated()).await.map(|Nothing {}| ())
+    }
+
+    /// Tells the daemon that the creator knows the ending.
+    ///
+    /// # Errors
+    /// `not_found` if the box is reaped already, or no daemon answers.
+    pub async fn acknowledge(&self, id: BoxId) -> Result<(), CallError> {
+        let call = Call::post(box_target(id, "/acknowledge"));
+        self.http.json(&call).await.map(|Nothing {}| ())
+    }
+
+    /// Deletes a box's record, log and files. With `force` a box that runs is killed first.
+    ///
+    /// # Errors
+    /// `needs_force`, `not_found`, or no daemon answers.
+    pub async fn remove(&self, id: BoxId, force: bool) -> Result<(), CallError> {
+        let target = box_target(id, "");
+        let target = if force { target.with("force", "true") } else { target };
+        let call = Call::new(Method::DELETE, target).unlimited().never_repeated();
+        // Repeated here, where it is known that the first of two may have been carried out.
+        let mut asked_before = false;
+        let mut backoff = crate::backoff::Backoff::new(self.retry);
+        loop {
+            match self.http.once(&call).await {
+                Ok(Nothing {}) => return Ok(()),
+                Err(CallError::Api(body)) if asked_before && body.code == ErrorCode::NotFound => {
+                    return Ok(());
+                }
+                Err(error) if self.http.may_pass(&error) => {
+                    asked_before |= matches!(error, CallError::Lost { .. });
+                    if !backoff.pause().await {
+                        let after = backoff.since_loss();
+                        return Err(CallError::GaveUp { after, source: Box::new(error) });
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Reads what a box has printed, and goes on where a connection broke off.
+    ///
+    /// # Errors
+    /// `not_found`, or no daemon answers.
+    pub async fn log(&self, id: BoxId, query: LogQuery) -> Result<LogReader, CallError> {
+        LogReader::open(self.clone(), id, query).await
+    }
+
+    /// Reads a box's events from the first; with `follow`, until the box has ended.
+    ///
+    /// # Errors
+    /// `not_found`, or no daemon answers.
+    pub async fn events(&self, id: BoxId, follow: bool) -> Result<EventReader, CallError> {
+        EventReader::open(self.clone(), id, follow).await
+    }
+
+    /// Joins a box's streams. The stream goes on by itself when the daemon is lost.
+    ///
+    /// Must be called in a tokio runtime, where a task of the stream's own is started.
+    ///
+    /// # Errors
+    /// `not_found`, `input_held`, or no daemon answers.
+    pub async fn attach(
+        &self,
+        id: BoxId,
+        options: AttachOptions,
+    ) -> Result<(AttachStream, AttachHandle), CallError> {
+        crate::attach::attach(self.clone(), id, options).await
+    }
+}
+
+pub(crate) fn box_target(id: BoxId, rest: &str) -> Target {
+    Target::of_box(&id.to_string(), rest)
+}

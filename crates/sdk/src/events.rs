@@ -1,0 +1,144 @@
+//! Reading a box's events, going on where a connection broke off.
+
+use std::collections::VecDeque;
+
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use minimal_proto::{BoxId, ErrorBody, ErrorCode, Event, EventData};
+use tokio::time::Instant;
+
+use crate::backoff::Backoff;
+use crate::client::box_target;
+use crate::http::Call;
+use crate::{CallError, Client};
+
+/// The longest line: an event holds a spec's enforcement or an ending's detail, a few KiB.
+const LINE_MAX: usize = 4 << 20;
+
+/// Reads one box's events, in order, each once.
+#[derive(Debug)]
+pub struct EventReader {
+    client: Client,
+    id: BoxId,
+    follow: bool,
+    body: Incoming,
+    /// Bytes of a line that is not complete.
+    partial: Vec<u8>,
+    ready: VecDeque<Event>,
+    last_seq: u64,
+    ended: bool,
+    backoff: Backoff,
+    opened: Instant,
+}
+
+impl EventReader {
+    pub(crate) async fn open(client: Client, id: BoxId, follow: bool) -> Result<Self, CallError> {
+        let body = client.http().body(&call(id, follow)).await?;
+        let backoff = Backoff::new(client.retry());
+        Ok(Self {
+            client,
+            id,
+            follow,
+            body,
+            partial: Vec::new(),
+            ready: VecDeque::new(),
+            last_seq: 0,
+            ended: false,
+            backoff,
+            opened: Instant::now(),
+        })
+    }
+
+    /// The next event; `None` after the last there is, or, if followed, after the box's last.
+    ///
+    /// # Errors
+    /// The daemon was lost for longer than the client's patience, the box is gone, or an answer
+    /// breaks the format.
+    pub async fn next(&mut self) -> Result<Option<Event>, CallError> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                // After a new beginning the first events are those that were read before.
+                if event.seq <= self.last_seq {
+                    continue;
+                }
+                if event.seq != self.last_seq + 1 {
+                    return Err(violation("events are missing"));
+                }
+                self.last_seq = event.seq;
+                self.ended |= matches!(event.data, EventData::Exited(_) | EventData::Failed(_));
+                self.backoff.progress();
+                return Ok(Some(event));
+            }
+            match self.body.frame().await {
+                Some(Ok(frame)) => {
+                    if let Ok(bytes) = frame.into_data() {
+                        self.take(&bytes)?;
+                    }
+                }
+                None if !self.partial.is_empty() => {
+                    return Err(violation("it ends inside a line"));
+                }
+                None if !self.follow || self.ended => return Ok(None),
+                // A daemon that leaves may end the body; the box has not ended.
+                None => self.reopen_after(None).await?,
+                Some(Err(source)) => {
+                    let what = call(self.id, self.follow).what();
+                    self.reopen_after(Some(CallError::Lost { what, source })).await?;
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<(), CallError> {
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            if self.partial.len() + line.len() > LINE_MAX {
+                return Err(violation("a line is too long"));
+            }
+            self.partial.extend_from_slice(line);
+            if line.ends_with(b"\n") {
+                let event = serde_json::from_slice(&self.partial).map_err(|source| {
+                    CallError::Malformed { what: call(self.id, self.follow).what(), source }
+                })?;
+                self.ready.push_back(event);
+                self.partial.clear();
+            }
+        }
+        Ok(())
+    }
+
+    async fn reopen_after(&mut self, mut cause: Option<CallError>) -> Result<(), CallError> {
+        self.backoff.lost(self.opened);
+        loop {
+            if let Some(error) = cause.take_if(|error| !self.client.http().may_pass(error)) {
+                return Err(error);
+            }
+            if !self.backoff.pause().await {
+                let gone = CallError::Api(Box::new(ErrorBody::new(
+                    ErrorCode::SteppingDown,
+                    "the daemon ended the events of a box that has not ended",
+                )));
+                let after = self.backoff.since_loss();
+                return Err(CallError::GaveUp { after, source: Box::new(cause.unwrap_or(gone)) });
+            }
+            match self.client.http().body(&call(self.id, self.follow)).await {
+                Ok(body) => {
+                    self.partial.clear();
+                    (self.body, self.opened) = (body, Instant::now());
+                    return Ok(());
+                }
+                Err(error) => cause = Some(error),
+            }
+        }
+    }
+}
+
+fn call(id: BoxId, follow: bool) -> Call {
+    let target = box_target(id, "/events");
+    let target = if follow { target.with("follow", "true") } else { target };
+    Call::get(target).unlimited()
+}
+
+fn violation(why: &'static str) -> CallError {
+    let message = format!("the daemon's event stream breaks its format: {why}");
+    CallError::Api(Box::new(ErrorBody::new(ErrorCode::Internal, message)))
+}
