@@ -64,7 +64,7 @@ fn share(stat: &Stat) -> u64 {
     let bytes = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(BLOCK);
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => bytes,
-        _ => bytes / u64::from(stat.st_nlink).max(1),
+        _ => bytes / stat.st_nlink.max(1),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{BoxDir, StateDir};
 
 /// A state directory with one new box, deleted when dropped.
 pub(crate) struct Fixture {
-    pub(crate) root: tempfile::TempDir,
+    _root: tempfile::TempDir,
     pub(crate) state: StateDir,
     pub(crate) dir: BoxDir,
 }
@@ -18,7 +18,7 @@ impl Fixture {
         let root = tempfile::tempdir().unwrap();
         let state = StateDir::open(&root.path().join("state")).unwrap();
         let dir = create(&state, 1);
-        Self { root, state, dir }
+        Self { _root: root, state, dir }
     }
 }
 

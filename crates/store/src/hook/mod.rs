@@ -8,8 +8,6 @@
 //!
 //! Each of these is used up by one pass: it is renamed to `….fired` first.
 
-use std::io;
-
 /// Every point there is, so that a test can prove that each is exercised.
 pub const POINTS: &[&str] = &[
     "store.create.after_mkdir",
@@ -55,7 +53,7 @@ pub const POINTS: &[&str] = &[
 /// What a test asked for; never without the feature.
 #[cfg(not(feature = "testhooks"))]
 #[inline]
-pub fn point(name: &'static str) -> io::Result<()> {
+pub fn point(name: &'static str) -> std::io::Result<()> {
     debug_assert!(POINTS.contains(&name), "`{name}` is not in POINTS");
     Ok(())
 }

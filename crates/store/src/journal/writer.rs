@@ -104,12 +104,13 @@ impl JournalWriter {
             parent: self.record.parent,
             data,
         };
-        match self.append_event(event) {
-            Err((event, JournalError::NoSpace { path, source })) => match shortened(event) {
-                Some(shorter) => self.append_event(shorter).map_err(|(_event, error)| error),
+        match self.try_append(&event) {
+            Ok(()) => Ok(event),
+            Err(JournalError::NoSpace { path, source }) => match shortened(event) {
+                Some(shorter) => self.try_append(&shorter).map(|()| shorter),
                 None => Err(JournalError::NoSpace { path, source }),
             },
-            other => other.map_err(|(_event, error)| error),
+            Err(error) => Err(error),
         }
     }
 
@@ -175,13 +176,6 @@ impl JournalWriter {
             at += some as u64;
         }
         Ok(())
-    }
-
-    fn append_event(&mut self, event: Event) -> Result<Event, (Event, JournalError)> {
-        match self.try_append(&event) {
-            Ok(()) => Ok(event),
-            Err(error) => Err((event, error)),
-        }
     }
 
     fn try_append(&mut self, event: &Event) -> Result<(), JournalError> {

@@ -308,13 +308,14 @@ impl LogWriter {
             _ => {}
         }
         let current = Current { file: file?, start: self.end, bytes: 0, checked: (ts, 0) };
-        let before = self.current.replace(current);
-        self.close(before);
+        if let Some(before) = self.current.replace(current) {
+            self.close(&before);
+        }
         Ok(())
     }
 
-    fn close(&mut self, segment: Option<Current>) {
-        let Some(Current { start, bytes, .. }) = segment else { return };
+    fn close(&mut self, segment: &Current) {
+        let (start, bytes) = (segment.start, segment.bytes);
         if bytes == 0 {
             // It would say nothing, and its name may be needed. Harmless if it stays.
             let _stays = rustix::fs::unlinkat(&self.log, segment::name(start), AtFlags::empty());
@@ -338,8 +339,9 @@ impl LogWriter {
                 // the frame is not whole.
                 drop(current.file.set_len(current.bytes));
                 self.fault = Some(Fault { at: header.ts, error });
-                let segment = self.current.take();
-                self.close(segment);
+                if let Some(segment) = self.current.take() {
+                    self.close(&segment);
+                }
                 false
             }
         }

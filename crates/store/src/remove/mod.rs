@@ -85,6 +85,7 @@ impl Flattening {
             match unlink(self.top.as_fd(), name, entry.file_type()) {
                 Ok(Unlinked::Gone) => self.progress = true,
                 Ok(Unlinked::Directory) => {
+                    hook::point("store.reap.during_remove")?;
                     if let Err(error) = self.remove_dir(name) {
                         self.note(name, error);
                     }
@@ -97,7 +98,6 @@ impl Flattening {
 
     /// Empties a directory in the top, moving its directories up, and removes it.
     fn remove_dir(&mut self, name: &CStr) -> io::Result<()> {
-        hook::point("store.reap.during_remove")?;
         if rustix::fs::unlinkat(&self.top, name, AtFlags::REMOVEDIR).is_ok() {
             self.progress = true;
             return Ok(());
