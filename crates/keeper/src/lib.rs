@@ -26,6 +26,7 @@ pub mod nursery;
 mod outputs;
 mod peers;
 pub mod plan;
+mod policy;
 mod process;
 mod saving;
 mod shared_root;

@@ -9,6 +9,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use minimal_linux::mount::{Reach, clone_tree};
+use minimal_linux::seccomp::Filter;
 
 use crate::assemble::{Assembly, LeftOut};
 use crate::plan::shared_root;
@@ -26,6 +27,8 @@ pub(crate) struct SharedRoot {
     pub(crate) left_out: LeftOut,
     /// Who the users of boxes are.
     pub(crate) users: Users,
+    /// What their processes may not ask of the kernel.
+    pub(crate) filter: Filter,
 }
 
 impl SharedRoot {
@@ -34,6 +37,8 @@ impl SharedRoot {
     /// # Errors
     /// The step that failed, in words, and why.
     pub(crate) fn assemble(state_dir: &Path, users: Users) -> Result<Self, (String, io::Error)> {
+        let filter = crate::policy::filter()
+            .map_err(|error| ("read the system call policy".to_owned(), io::Error::other(error)))?;
         let place = state_dir.join(PLACE);
         match std::fs::DirBuilder::new().mode(0o700).create(&place) {
             Ok(()) => {}
@@ -51,7 +56,7 @@ impl SharedRoot {
             assembly.take(&step).map_err(|error| (step.to_string(), error))?;
         }
         rustix::process::umask(before);
-        Ok(Self { place, left_out: assembly.left_out(), users })
+        Ok(Self { place, left_out: assembly.left_out(), users, filter })
     }
 
     /// A detached copy for one box. Only a process in the nursery's mount namespace can make it.

@@ -20,6 +20,8 @@ pub mod network;
 pub mod own_file;
 #[expect(unsafe_code, reason = "fcntl with a struct flock: rustix locks whole files only")]
 pub mod record_lock;
+#[expect(unsafe_code, reason = "seccomp with a program by pointer")]
+pub mod seccomp;
 #[expect(unsafe_code, reason = "dispositions, masks and signalfd: rustix leaves them to libc")]
 pub mod signals;
 #[expect(unsafe_code, reason = "the command line that ps shows is memory of ours")]

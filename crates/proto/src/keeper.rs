@@ -38,6 +38,9 @@ pub struct Enforcement {
     pub network: String,
     /// Whether set-uid programs gain nothing.
     pub no_new_privs: bool,
+    /// Whether a system call filter is in force.
+    #[serde(default)]
+    pub seccomp: bool,
     /// Capabilities its processes can have.
     pub capabilities: Vec<String>,
     /// What is not in force, each with its reason.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use minimal_linux::exec::{ExecFault, Program};
 use minimal_linux::fork::{Forked, exit_now, fork, fork_sibling};
+use minimal_linux::seccomp::Filter;
 use minimal_linux::{Child, creds, fds, limits, namespaces, signals};
 use minimal_proto::ending::StartFault;
 use minimal_store::hook;
@@ -35,12 +36,23 @@ const STEPS: [&str; 6] = [
     "drop privileges",
 ];
 
+/// What to execute, and how.
+#[derive(Clone, Copy)]
+pub(super) struct Order<'a> {
+    /// The program, laid out.
+    pub(super) program: &'a Program,
+    /// Where it is searched.
+    pub(super) path: &'a [u8],
+    /// Where it starts, in the box.
+    pub(super) cwd: &'a Path,
+    /// What it may not ask of the kernel.
+    pub(super) filter: &'a Filter,
+}
+
 /// Starts a program in the box whose init this is, with these as its descriptors 0, 1 and 2.
 pub(super) fn start(
     init: &Child,
-    program: &Program,
-    path: &[u8],
-    cwd: &Path,
+    order: &Order<'_>,
     streams: [BorrowedFd<'_>; 3],
     limit: Duration,
 ) -> Result<Child, BirthError> {
@@ -49,7 +61,7 @@ pub(super) fn start(
     let mut joiner = match fork().map_err(at("make the process that enters the box"))? {
         Forked::Child => {
             drop(reader);
-            let failure = join_and_execute(init, program, path, cwd, streams, &writer);
+            let failure = join_and_execute(init, order, streams, &writer);
             report(&writer, &failure);
             exit_now(127)
         }
@@ -71,7 +83,7 @@ pub(super) fn start(
             "execute the program",
             &io::Error::other("its process was killed before it could"),
         ),
-        (Some(failure), _) => failure.into_error(program, path, cwd),
+        (Some(failure), _) => failure.into_error(order),
     };
     if let Some(mut entrypoint) = entrypoint {
         entrypoint.signal(minimal_proto::Signal::KILL).ok();
@@ -95,9 +107,7 @@ fn step(number: usize) -> impl FnOnce(io::Error) -> Failure {
 /// joiner itself ends here once its child is made.
 fn join_and_execute(
     init: &Child,
-    program: &Program,
-    path: &[u8],
-    cwd: &Path,
+    order: &Order<'_>,
     streams: [BorrowedFd<'_>; 3],
     writer: &io::PipeWriter,
 ) -> Failure {
@@ -111,9 +121,9 @@ fn join_and_execute(
             write(writer, record);
             exit_now(0);
         }
-        become_entrypoint(cwd, streams)?;
+        become_entrypoint(order, streams)?;
         write(writer, [ABOUT_TO_EXEC, 0, 0, 0, 0, 0]);
-        Err(Failure::Exec(program.execute(path)))
+        Err(Failure::Exec(order.program.execute(order.path)))
     };
     match attempt() {
         Ok(never) => match never {},
@@ -121,7 +131,7 @@ fn join_and_execute(
     }
 }
 
-fn become_entrypoint(cwd: &Path, streams: [BorrowedFd<'_>; 3]) -> Result<(), Failure> {
+fn become_entrypoint(order: &Order<'_>, streams: [BorrowedFd<'_>; 3]) -> Result<(), Failure> {
     let user = || -> io::Result<()> {
         creds::become_user(BOX_USER, BOX_USER)?;
         // The change of user made us visible again.
@@ -131,7 +141,7 @@ fn become_entrypoint(cwd: &Path, streams: [BorrowedFd<'_>; 3]) -> Result<(), Fai
         Ok(())
     };
     user().map_err(step(3))?;
-    rustix::process::chdir(cwd).map_err(|error| step(4)(error.into()))?;
+    rustix::process::chdir(order.cwd).map_err(|error| step(4)(error.into()))?;
     let privileges = || -> io::Result<()> {
         for (stream, number) in streams.into_iter().zip(0..) {
             fds::set_standard(stream, number)?;
@@ -140,7 +150,9 @@ fn become_entrypoint(cwd: &Path, streams: [BorrowedFd<'_>; 3]) -> Result<(), Fai
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         limits::set_for_box();
         signals::reset();
-        creds::drop_privileges(CapabilitySet::empty())
+        creds::drop_privileges(CapabilitySet::empty())?;
+        // Last: it forbids much of what was done here. It needs no_new_privs.
+        order.filter.install()
     };
     privileges().map_err(step(5))
 }
@@ -219,7 +231,7 @@ impl Outcome {
 }
 
 impl Failure {
-    fn into_error(self, program: &Program, path: &[u8], cwd: &Path) -> BirthError {
+    fn into_error(self, order: &Order<'_>) -> BirthError {
         match self {
             Self::Limit => BirthError::new("enter the box", &io::ErrorKind::TimedOut.into()),
             Self::Step(number, errno) => {
@@ -227,11 +239,12 @@ impl Failure {
                 let error = io::Error::from_raw_os_error(errno);
                 let mut failed = BirthError::new(step, &error);
                 if number == 4 {
-                    failed.message = format!("cannot {step} {} in the box: {error}", cwd.display());
+                    failed.message =
+                        format!("cannot {step} {} in the box: {error}", order.cwd.display());
                 }
                 failed
             }
-            Self::Exec(fault) => exec_error(fault, &program.name(), path),
+            Self::Exec(fault) => exec_error(fault, &order.program.name(), order.path),
         }
     }
 }

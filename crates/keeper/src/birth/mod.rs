@@ -136,7 +136,8 @@ pub(crate) fn give_birth(
     socket::send(lifeline.as_fd(), &[init::RELEASE], None).map_err(at("release the box's init"))?;
     let assembled = report::await_assembly(&lifeline, &plan, ASSEMBLY_LIMIT)?;
     let cwd = &plan.working_directory;
-    let entrypoint = joiner::start(unborn.init(), &program, &path, cwd, pipes.inner(), EXEC_LIMIT)?;
+    let order = joiner::Order { program: &program, path: &path, cwd, filter: &nursery.filter };
+    let entrypoint = joiner::start(unborn.init(), &order, pipes.inner(), EXEC_LIMIT)?;
     let left_out = nursery.left_out.iter().cloned().chain(assembled.left_out);
     let enforcement = enforcement(nursery.users, left_out, assembled.groups);
     Ok(Newborn {
@@ -172,6 +173,7 @@ fn enforcement(
         uid_map: users.map().iter().map(|it| (it.inside, it.outside, it.count)).collect(),
         network: "none".to_owned(),
         no_new_privs: true,
+        seccomp: true,
         capabilities: Vec::new(),
         missing,
     }

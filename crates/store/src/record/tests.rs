@@ -41,6 +41,7 @@ fn started(life: u32) -> EventData {
             uid_map: vec![],
             network: "none".to_owned(),
             no_new_privs: true,
+            seccomp: true,
             capabilities: vec![],
             missing: vec![],
         },

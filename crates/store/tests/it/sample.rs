@@ -39,6 +39,7 @@ pub(crate) fn started() -> EventData {
             uid_map: vec![],
             network: "none".to_owned(),
             no_new_privs: true,
+            seccomp: true,
             capabilities: vec![],
             missing: vec![],
         },
