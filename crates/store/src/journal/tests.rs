@@ -33,6 +33,13 @@ fn path(fixture: &Fixture) -> PathBuf {
     fixture.dir.path().join(JOURNAL)
 }
 
+/// Puts a journal of these bytes in place of the one there is. As a new file: one that is truncated
+/// and written is flushed to the disk when it is closed (ext4(5), `auto_da_alloc`).
+fn put(fixture: &Fixture, bytes: impl AsRef<[u8]>) {
+    fs::remove_file(path(fixture)).unwrap();
+    fs::write(path(fixture), bytes).unwrap();
+}
+
 /// The journal's lines as bytes, and where each ends.
 fn lines(fixture: &Fixture) -> (Vec<u8>, Vec<usize>) {
     let mut bytes = fs::read(path(fixture)).unwrap();
@@ -57,6 +64,29 @@ fn what_is_appended_is_read_once_and_in_order() {
     assert_eq!(reader.read_new().unwrap(), [last]);
     assert_eq!(writer.record().state, State::Stopped);
     assert_eq!(*reader.tail(), Tail::Clean);
+}
+
+#[test]
+fn a_reader_beside_the_writer_sees_whole_events_only() {
+    const EVENTS: u64 = 1500;
+    let fixture = Fixture::new();
+    std::thread::scope(|scope| {
+        let mut reader = JournalReader::open(&fixture.dir).unwrap();
+        scope.spawn(move || {
+            let mut seen = 0;
+            while seen < EVENTS {
+                for event in reader.read_new().unwrap() {
+                    seen += 1;
+                    assert_eq!(event.seq, seen);
+                }
+                assert!(!matches!(reader.tail(), Tail::Broken { .. }), "{:?}", reader.tail());
+            }
+        });
+        let mut writer = JournalWriter::open(&fixture.dir).unwrap();
+        for n in 1..EVENTS {
+            writer.append(degraded(usize::try_from(n * 37 % 900).unwrap()), at(2)).unwrap();
+        }
+    });
 }
 
 #[test]
@@ -88,7 +118,7 @@ fn torn_at_any_byte_the_whole_lines_remain() {
             if nuls {
                 torn.resize(STEP.try_into().unwrap(), 0);
             }
-            fs::write(path(&fixture), &torn).unwrap();
+            put(&fixture, &torn);
             let whole = ends.iter().filter(|end| **end <= cut).count();
             let (kept, tail) = read(&fixture);
             assert_eq!(kept, events[..whole], "cut at {cut}, nuls {nuls}");
@@ -109,7 +139,7 @@ fn torn_in_the_first_line_there_is_no_box() {
     let fixture = Fixture::new();
     let (bytes, ends) = lines(&fixture);
     for cut in 0..ends[0] {
-        fs::write(path(&fixture), &bytes[..cut]).unwrap();
+        put(&fixture, &bytes[..cut]);
         assert_eq!(read(&fixture).0, []);
         assert_eq!(Record::fold(&[]).unwrap_err(), Denied::Empty);
         let error = JournalWriter::open(&fixture.dir).unwrap_err();
@@ -143,7 +173,7 @@ fn a_whole_line_that_is_no_event_stops_readers_and_writers() {
     drop(writer);
     let (mut bytes, ends) = lines(&fixture);
     bytes[ends[0]] = b'[';
-    fs::write(path(&fixture), &bytes).unwrap();
+    put(&fixture, &bytes);
     let (events, tail) = read(&fixture);
     assert_eq!(events.len(), 1);
     assert!(matches!(tail, Tail::Broken { offset, .. } if offset == ends[0] as u64));
@@ -173,7 +203,7 @@ fn the_reserve_is_there_for_the_ending_whatever_came_before() {
 fn a_file_without_its_reserve_gets_it_back() {
     let fixture = Fixture::new();
     let (bytes, _) = lines(&fixture);
-    fs::write(path(&fixture), &bytes).unwrap();
+    put(&fixture, &bytes);
     drop(JournalWriter::open(&fixture.dir).unwrap());
     assert_eq!(fs::metadata(path(&fixture)).unwrap().len(), STEP);
 }
@@ -187,7 +217,7 @@ fn an_event_may_be_long_but_not_endless() {
     assert!(matches!(error, JournalError::LongEvent { .. }));
     assert_eq!(read(&fixture).0.len(), 2);
     let endless = [&lines(&fixture).0[..], &vec![b'x'; MAX_LINE + 5]].concat();
-    fs::write(path(&fixture), endless).unwrap();
+    put(&fixture, endless);
     assert!(matches!(read(&fixture), (events, Tail::Broken { .. }) if events.len() == 2));
 }
 
@@ -224,7 +254,7 @@ proptest! {
     fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), keep: bool) {
         let fixture = Fixture::new();
         let head = if keep { lines(&fixture).0 } else { Vec::new() };
-        fs::write(path(&fixture), [head, bytes].concat()).unwrap();
+        put(&fixture, [head, bytes].concat());
         let (events, _) = read(&fixture);
         prop_assert!(events.len() >= usize::from(keep));
         drop(JournalWriter::open(&fixture.dir));

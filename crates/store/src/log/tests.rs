@@ -457,6 +457,7 @@ proptest! {
         }
         let path = fixture.dir.path().join(format!("log/{name}.seg"));
         let before = fs::read(&path).unwrap_or_default();
+        fs::remove_file(&path).ok();
         fs::write(&path, [before, bytes].concat()).unwrap();
         let end = figures(&fixture.dir).unwrap().bytes;
         let mut reader = LogReader::open(&fixture.dir, 0, 300).unwrap();

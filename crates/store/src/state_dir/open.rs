@@ -258,12 +258,12 @@ fn check_format(path: &Path, dir: BorrowedFd<'_>) -> Result<(), StateDirError> {
     }
 }
 
+/// Not synced: a file that a crash empties is written again.
 fn write_format(dir: BorrowedFd<'_>) -> io::Result<()> {
     const BESIDE: &str = ".format.new";
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
     let mut file: File = regular::open(dir, BESIDE, flags)?;
     file.write_all(format!("{VERSION}\n").as_bytes())?;
-    file.sync_data()?;
     Ok(rustix::fs::renameat(dir, BESIDE, dir, FORMAT)?)
 }
 

@@ -73,6 +73,7 @@ impl World {
 }
 
 /// What a child does, by its name.
+#[expect(clippy::panic, reason = "a test's way to fail")]
 pub(crate) fn act(act: &str, state: &StateDir) {
     match act {
         "create" => drop(state.create_box(id(1), &spec(), created(), AT)),
