@@ -32,6 +32,7 @@ pub mod wait;
 pub mod creds;
 pub mod daemonize;
 pub mod limits;
+pub mod overlay;
 pub mod probe;
 pub mod socket;
 
