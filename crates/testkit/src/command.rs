@@ -188,7 +188,8 @@ impl Min {
             stderr,
             limit: self.limit,
         };
-        if let (Some(bytes), Some(mut stdin)) = (to_write, running.stdin.take()) {
+        if let Some(bytes) = to_write {
+            let mut stdin = running.stdin.take().expect("bytes go through a pipe");
             // A reader that leaves early is for the test to judge by other means.
             running.writer = Some(std::thread::spawn(move || drop(stdin.write_all(&bytes))));
         }

@@ -270,31 +270,38 @@ impl TestEnv {
         process::below()
     }
 
-    /// Those whose command line holds `part`.
+    /// Those whose command line, from the program's file name on, begins with this. Not a shell that
+    /// has it as an argument: that would be found before it runs.
     #[must_use]
-    pub fn find(&self, part: &str) -> Vec<Process> {
-        self.processes().into_iter().filter(|process| process.command.contains(part)).collect()
+    pub fn find(&self, beginning: &str) -> Vec<Process> {
+        let begins = |process: &Process| {
+            let words = process.command.split_once(' ');
+            let (program, rest) = words.unwrap_or((&process.command, ""));
+            let name = program.rsplit('/').next().unwrap_or(program);
+            format!("{name} {rest}").starts_with(beginning)
+        };
+        self.processes().into_iter().filter(begins).collect()
     }
 
-    /// Waits until a process whose command line holds `part` runs.
+    /// Waits until a process runs that [`TestEnv::find`] finds.
     ///
     /// # Panics
     /// If none does within the limit.
     #[track_caller]
-    pub fn wait_for_process(&self, part: &str) -> Process {
-        wait_until(&format!("a process `{part}` runs"), LIMIT, || {
-            self.find(part).into_iter().next().ok_or_else(|| self.processes())
+    pub fn wait_for_process(&self, beginning: &str) -> Process {
+        wait_until(&format!("a process `{beginning}` runs"), LIMIT, || {
+            self.find(beginning).into_iter().next().ok_or_else(|| self.processes())
         })
     }
 
-    /// Waits until no process whose command line holds `part` is left.
+    /// Waits until no process is left that [`TestEnv::find`] finds.
     ///
     /// # Panics
     /// If one is after the limit.
     #[track_caller]
-    pub fn wait_for_no_process(&self, part: &str) {
-        wait_until(&format!("no process `{part}` is left"), LIMIT, || {
-            let left = self.find(part);
+    pub fn wait_for_no_process(&self, beginning: &str) {
+        wait_until(&format!("no process `{beginning}` is left"), LIMIT, || {
+            let left = self.find(beginning);
             if left.is_empty() { Ok(()) } else { Err(left) }
         });
     }

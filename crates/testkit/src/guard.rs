@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::env::PREFIX;
-use crate::process::{below, reap_orphans};
+use crate::process::below;
 use crate::{LIMIT, wait_until};
 
 /// Where things of ours outside the state directory would be found.
@@ -31,7 +31,6 @@ impl Guard {
             for process in &left {
                 process.signal(rustix::process::Signal::KILL);
             }
-            reap_orphans();
             if left.is_empty() { Ok(()) } else { Err(left) }
         });
     }
@@ -42,7 +41,6 @@ impl Guard {
             let left = below();
             if left.is_empty() { Ok(()) } else { Err(left) }
         });
-        reap_orphans();
         let new: Vec<_> = mounts(&self.root).difference(&self.mounts).cloned().collect();
         assert!(new.is_empty(), "the scenario left mounts behind: {new:#?}");
         let sockets = sockets(&self.root);
@@ -139,7 +137,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let guard = Guard::new(root.path());
         let escape = "(setsid sh -c 'sleep 91234 & sleep 91235 & exit 0' >/dev/null 2>&1 &)";
-        assert!(Command::new("sh").args(["-c", escape]).status().unwrap().success());
+        let mut command = Command::new("sh");
+        assert!(command.args(["-c", escape]).status().unwrap().success());
         for marker in ["sleep 91234", "sleep 91235"] {
             wait_until("the escaped process is seen", LIMIT, || {
                 let all = below();

@@ -6,12 +6,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::OwnedFd;
+
 use std::sync::Once;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions};
 
+use crate::wait::nap;
 use crate::wait_until;
 
 /// A process, told apart from a later one of the same number by its start time.
@@ -25,6 +27,8 @@ pub struct Process {
     pub state: char,
     /// Its arguments, joined by spaces; for our own, what they say they are.
     pub command: String,
+    /// Its session's leader.
+    session: i32,
     /// Its start, in clock ticks since boot.
     start: u64,
 }
@@ -43,6 +47,7 @@ impl Process {
             pid,
             state: fields.first()?.chars().next()?,
             parent: fields.get(1)?.parse().ok()?,
+            session: fields.get(3)?.parse().ok()?,
             start: fields.get(19)?.parse().ok()?,
             command: if command.is_empty() { name.to_owned() } else { command },
         })
@@ -141,26 +146,55 @@ pub(crate) fn wait_pidfd(pidfd: &OwnedFd, limit: Duration) -> bool {
     }
 }
 
-/// Makes this process the reaper of all its descendants. From then on [`below`] sees them all.
+/// Makes this process the reaper of all its descendants. From then on [`below`] sees them all, and
+/// those that end are reaped, as the machine's first process would: a pid namespace only goes away
+/// when all its processes are reaped.
 pub(crate) fn become_reaper() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
             .expect("a process may always make itself a reaper");
+        std::thread::spawn(|| {
+            loop {
+                nap(Duration::from_millis(20));
+                reap_orphans();
+            }
+        });
     });
+}
+
+/// Reaps orphans that ended and fell to this process: children of it in another session. What it
+/// started itself is in its own session, and is waited for by whoever holds its handle.
+fn reap_orphans() {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    if !matches!(rustix::process::waitid(WaitId::All, look), Ok(Some(_))) {
+        return;
+    }
+    let this = rustix::process::getpid();
+    let own_session = rustix::process::getsid(None).expect("this process has a session");
+    for process in all().into_values() {
+        let is_orphan = process.parent == this.as_raw_nonzero().get()
+            && process.session != own_session.as_raw_nonzero().get();
+        if is_orphan && process.state == 'Z' {
+            rustix::process::waitpid(Pid::from_raw(process.pid), WaitOptions::NOHANG).ok();
+        }
+    }
+}
+
+/// Every process of the machine.
+fn all() -> BTreeMap<i32, Process> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries
+        .filter_map(|entry| Process::read(entry.file_name().to_str()?.parse().ok()?))
+        .map(|process| (process.pid, process))
+        .collect()
 }
 
 /// Every living process below this one, in the order of their numbers.
 #[must_use]
 pub fn below() -> Vec<Process> {
     let this = rustix::process::getpid().as_raw_nonzero().get();
-    let mut all = BTreeMap::new();
-    for entry in fs::read_dir("/proc").unwrap().flatten() {
-        let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
-        if let Some(process) = pid.and_then(Process::read) {
-            all.insert(process.pid, process);
-        }
-    }
+    let all = all();
     let is_below = |process: &Process| {
         let mut parent = process.parent;
         // A tree that changes while it is read could close a circle: the depth bounds the walk.
@@ -179,10 +213,4 @@ pub fn below() -> Vec<Process> {
         .filter(|process| !matches!(process.state, 'Z' | 'X') && is_below(process))
         .cloned()
         .collect()
-}
-
-/// Reaps orphans that ended and fell to this process. Only where no child of the test's own is left
-/// to wait for.
-pub(crate) fn reap_orphans() {
-    while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
 }

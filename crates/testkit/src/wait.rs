@@ -38,7 +38,7 @@ pub fn wait_until<T, S: Debug>(
 
 /// The one sleep of all tests.
 #[expect(clippy::disallowed_methods, reason = "the pause between two looks at a state")]
-fn nap(pause: Duration) {
+pub(crate) fn nap(pause: Duration) {
     std::thread::sleep(pause);
 }
 

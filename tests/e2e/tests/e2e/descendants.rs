@@ -33,7 +33,7 @@ for_each_user! {
         env.wait_for_process("sleep 86445");
         running.write(b"go\n");
         running.wait().assert_code(3).assert_stdout("up\nno\n");
-        assert_eq!(env.find("86445"), []);
+        assert_eq!(env.find("sleep 86445"), []);
         assert_eq!(env.ending("sh-1")["exit_code"], 3);
     }
 
