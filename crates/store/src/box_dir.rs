@@ -14,7 +14,6 @@ pub(crate) const GENERATION: &str = "generation";
 pub(crate) const JOURNAL: &str = "journal.ndjson";
 pub(crate) const LIFE_LOCK: &str = "life.lock";
 pub(crate) const LOG: &str = "log";
-pub(crate) const EXECS: &str = "execs";
 pub(crate) const FILES: &str = "fs";
 
 /// The longest `spec.json`, in bytes. Arguments and environment are at most 6 MiB (execve(2)), and
@@ -141,14 +140,26 @@ impl BoxDir {
 
     /// Which life the box is in, or will begin with; 1 for a new box.
     ///
+    /// A box in its first life needs no file: none, an empty one, and one whose content a crash of
+    /// the host turned to NULs all say 1.
+    ///
     /// # Errors
-    /// The file is missing, unreadable, or holds no number.
+    /// The file is unreadable, or holds something else than a number.
     pub fn read_generation(&self) -> Result<u32, BoxDirError> {
-        let bytes = self.read(GENERATION, MAX_GENERATION)?;
-        std::str::from_utf8(&bytes)
-            .ok()
-            .and_then(|text| text.strip_suffix('\n').unwrap_or(text).parse().ok())
-            .ok_or_else(|| BoxDirError::Generation { path: self.path.join(GENERATION) })
+        let bytes = match self.read(GENERATION, MAX_GENERATION) {
+            Ok(bytes) => bytes,
+            Err(BoxDirError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                return Ok(1);
+            }
+            Err(error) => return Err(error),
+        };
+        let text = String::from_utf8_lossy(&bytes);
+        match text.trim_end_matches(['\0', '\n']) {
+            "" => Ok(1),
+            number => number
+                .parse()
+                .map_err(|_text| BoxDirError::Generation { path: self.path.join(GENERATION) }),
+        }
     }
 
     /// Whether the directory still exists and is what its path names. A keeper asks after it has

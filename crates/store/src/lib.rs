@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! <state>/format  lock  boxes/  reaping/                                     state_dir
-//! <state>/boxes/<id>/spec.json  generation  execs/  fs/                      box_dir
+//! <state>/boxes/<id>/spec.json  generation  fs/                              box_dir
 //!                   /journal.ndjson  append-only events                      journal, record
 //!                   /life.lock       who is alive                            locks
 //!                   /log/            output, addressed by offset             log

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use super::preallocate::{extend, zero};
 use super::reader::{JournalReader, Tail};
 use super::{JournalError, MAX_JOURNAL, MAX_LINE, RESERVE, allocation, line};
-use crate::box_dir::{BoxDir, GENERATION, JOURNAL, SPEC};
+use crate::box_dir::{BoxDir, JOURNAL, SPEC};
 use crate::record::{Denied, Record};
 use crate::{hook, regular};
 
@@ -117,14 +117,15 @@ impl JournalWriter {
     /// Appends an event and makes it durable, with all before it and the box's directory.
     ///
     /// # Errors
-    /// As [`JournalWriter::append`]; or [`JournalError::Sync`]: then it is appended, and the same
-    /// call again, or [`JournalWriter::sync`], tries to make it durable once more.
+    /// As [`JournalWriter::append`]; or [`JournalError::Sync`]: then it is appended, and another
+    /// call with the same data, or [`JournalWriter::sync`], tries to make it durable once more.
     pub fn append_durable(
         &mut self,
         data: EventData,
         ts: Timestamp,
     ) -> Result<Event, JournalError> {
-        let repeated = self.unsynced.take_if(|(asked, event)| *asked == data && event.ts == ts);
+        // Not compared by time: who tries again may look at the clock again.
+        let repeated = self.unsynced.take_if(|(asked, _event)| *asked == data);
         let event = match repeated {
             Some((_asked, event)) => event,
             None => self.append(data.clone(), ts)?,
@@ -308,11 +309,9 @@ pub(super) fn shortened(mut event: Event) -> Option<Event> {
 
 /// Makes the directory of a box durable: its spec, its names, and its own name.
 fn sync_dir(dir: BorrowedFd<'_>, path: &Path) -> Result<(), JournalError> {
-    for name in [SPEC, GENERATION] {
-        regular::open(dir, name, OFlags::RDONLY)
-            .and_then(|file| file.sync_all())
-            .map_err(|source| JournalError::Sync { path: path.join(name), source })?;
-    }
+    regular::open(dir, SPEC, OFlags::RDONLY)
+        .and_then(|file| file.sync_all())
+        .map_err(|source| JournalError::Sync { path: path.join(SPEC), source })?;
     let boxes = || {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         rustix::fs::openat(dir, "..", flags, Mode::empty())

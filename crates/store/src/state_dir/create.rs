@@ -9,9 +9,7 @@ use minimal_proto::{BoxId, Event, EventData, Spec, Timestamp};
 use rustix::io::Errno;
 
 use super::{BOXES, NEW, StateDir};
-use crate::box_dir::{
-    BoxDir, BoxDirError, EXECS, FILES, GENERATION, JOURNAL, LIFE_LOCK, LOG, MAX_SPEC, SPEC,
-};
+use crate::box_dir::{BoxDir, BoxDirError, FILES, JOURNAL, LIFE_LOCK, LOG, MAX_SPEC, SPEC};
 use crate::regular::{self, PRIVATE_DIR};
 use crate::{hook, journal, remove};
 
@@ -63,7 +61,8 @@ impl CreateError {
 
 impl StateDir {
     /// Makes the directory of a new box, with its spec and its first event. It appears under its
-    /// id in one step, complete.
+    /// id in one step, complete. Every file made here is paid for by each start, so `generation`
+    /// and `execs/` are left to the second life and the first exec.
     ///
     /// Nothing is fsynced: [`crate::JournalWriter::sync`] does that once the box runs, and whoever
     /// tells the id to anyone before that calls it first.
@@ -130,12 +129,11 @@ impl StateDir {
         };
         write(SPEC, spec)?;
         hook("store.create.after_spec")?;
-        write(GENERATION, b"1\n")?;
         write(LIFE_LOCK, b"")?;
         journal::create(fd, event)
             .map_err(|source| CreateError::io("write", path.join(JOURNAL), source))?;
         hook("store.create.after_journal")?;
-        for name in [LOG, EXECS, FILES] {
+        for name in [LOG, FILES] {
             rustix::fs::mkdirat(fd, name, PRIVATE_DIR).map_err(|errno| {
                 CreateError::io("make the directory", path.join(name), errno.into())
             })?;
