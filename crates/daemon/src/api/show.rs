@@ -52,11 +52,15 @@ pub(super) async fn record(host: &Arc<Host>, entry: &Entry) -> BoxRecord {
 
 /// The record of a box that has an actor.
 pub(super) async fn live_record(host: &Host, live: &Arc<Live>) -> BoxRecord {
-    let dir = Arc::clone(&live.dir);
-    let dropped = blocking(move || minimal_store::figures(&dir).map(|log| log.dropped_bytes)).await;
+    // The end first: what is written after it must not look dropped.
     let view = live.view.borrow().clone();
-    // A log that cannot be looked at is told by whoever reads it.
-    wire::live(&view, &live.facts, dropped.unwrap_or(0), &host.name)
+    let dir = Arc::clone(&live.dir);
+    let figures = blocking(move || minimal_store::figures(&dir)).await;
+    // The files do not show what a full disk took after the last that was kept; the end does. A log
+    // that cannot be looked at is told by whoever reads it.
+    let kept = figures.map(|log| log.bytes - log.dropped_bytes);
+    let dropped = kept.map_or(0, |kept| view.log_end.saturating_sub(kept));
+    wire::live(&view, &live.facts, dropped, &host.name)
 }
 
 fn measure(host: &Host, id: BoxId) -> Option<u64> {
