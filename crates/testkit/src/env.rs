@@ -13,7 +13,7 @@ use crate::guard::Guard;
 use crate::{Account, Hooks, LIMIT, Min, Process, binary, process, wait_until};
 
 /// Begins the name of every scenario's directory. Short: a socket's path has 108 bytes.
-pub(crate) const PREFIX: &str = "mt-";
+const PREFIX: &str = "mt-";
 
 /// A state directory, a home, an environment and an account of a scenario's own; when dropped, the
 /// leak guard looks for what it left behind.

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::env::PREFIX;
 use crate::process::below;
 use crate::{LIMIT, wait_until};
 
@@ -91,16 +90,15 @@ fn names(directory: &Path) -> BTreeSet<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// The mount table, but for what other scenarios mount below directories of their own.
+/// The mount table, but for what others mount below temporary directories of their own.
 fn mounts(root: &Path) -> BTreeSet<String> {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
-    let others = std::env::temp_dir().join(PREFIX);
-    let of_another = |line: &&str| {
-        let point = line.split(' ').nth(4).unwrap_or_default();
-        point.starts_with(&*others.to_string_lossy()) && !Path::new(point).starts_with(root)
+    let temporary = std::env::temp_dir();
+    let of_others = |line: &&str| {
+        let point = Path::new(line.split(' ').nth(4).unwrap_or_default());
+        point.starts_with(&temporary) && !point.starts_with(root)
     };
-    // The scenario's own file systems are its own to unmount, and are gone by now.
-    table.lines().filter(|line| !of_another(line)).map(str::to_owned).collect()
+    table.lines().filter(|line| !of_others(line)).map(str::to_owned).collect()
 }
 
 /// Bound sockets below the scenario's directory.

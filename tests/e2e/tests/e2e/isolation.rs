@@ -179,7 +179,7 @@ fn another_users_socket_and_state() {
         |variable: &str, path: &std::path::Path| root.run(["true"]).env(variable, path).run();
     let output = foreign("MINIMAL_STATE_DIR", user.state_dir());
     assert!(matches!(output.code(), Some(1 | 5 | 7)), "{output}");
-    output.assert_stderr_has("own");
+    output.assert_stderr_has("belongs to user");
     let output = foreign("MINIMAL_SOCKET", &user.state_dir().join("minimald.sock"));
     assert!(matches!(output.code(), Some(5 | 7)), "{output}");
     assert_eq!(user.boxes().len(), 1);
