@@ -24,6 +24,8 @@ mod log_file;
 mod run;
 mod socket;
 mod stream;
+#[cfg(test)]
+mod testing;
 
 pub use config::{Config, SOCKET};
 pub use run::{DaemonError, run};

@@ -96,7 +96,7 @@ mod tests {
     fn old_files_are_kept_three_deep_and_no_line_is_lost_between_them() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("daemon.log");
-        let mut log = LogFile::open(path.clone(), 10).unwrap();
+        let mut log = LogFile::open(path, 10).unwrap();
         for line in 0..6 {
             log.write_all(format!("line {line:05}\n").as_bytes()).unwrap();
         }

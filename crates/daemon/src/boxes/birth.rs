@@ -93,7 +93,7 @@ async fn birth(
     };
     let Made { dir, record, spec, keeper } = made.await.expect("making a box does not panic")?;
     tracing::info!(
-        %id, %name, program = facts.program, arguments = facts.arguments, "created",
+        box_id = %id, box_name = %name, program = facts.program, arguments = facts.arguments, "created",
     );
     let stream = match keeper {
         Keeper::Launched(stream) => stream,

@@ -25,12 +25,21 @@ pub(crate) fn pace(live: usize) -> Duration {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pulse {
     heard: Instant,
-    asked: Option<Instant>,
+    question: Question,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Question {
+    None,
+    /// Asked then, and not answered.
+    Open(Instant),
+    /// Not answered in time; still open, so that its answer ends the silence.
+    Overdue,
 }
 
 impl Pulse {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { heard: now, asked: None }
+        Self { heard: now, question: Question::None }
     }
 
     /// It said something.
@@ -40,24 +49,34 @@ impl Pulse {
 
     /// Whether to ask it now; then it counts as asked. Not while a question is open.
     pub(crate) fn should_ask(&mut self, now: Instant, silence: Duration) -> bool {
-        let due = self.asked.is_none() && now.duration_since(self.heard) >= silence;
+        let due = self.question == Question::None && now.duration_since(self.heard) >= silence;
         if due {
-            self.asked = Some(now);
+            self.question = Question::Open(now);
         }
         due
     }
 
-    /// Whether it has been asked and has not answered in time.
-    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
-        self.asked.is_some_and(|asked| now.duration_since(asked) >= ANSWER_LIMIT)
+    /// Whether it has just become too late for its answer. Says so once.
+    pub(crate) fn falls_silent(&mut self, now: Instant) -> bool {
+        let late = matches!(self.question, Question::Open(asked)
+            if now.duration_since(asked) >= ANSWER_LIMIT);
+        if late {
+            self.question = Question::Overdue;
+        }
+        late
     }
 
-    /// When to look again.
-    pub(crate) fn next(&self, now: Instant, pace: Duration) -> Instant {
-        match self.asked {
-            Some(asked) if self.is_overdue(now) => now.max(asked) + pace,
-            Some(asked) => asked + ANSWER_LIMIT,
-            None => self.heard + pace,
+    /// Whether it has not answered in time.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.question == Question::Overdue
+    }
+
+    /// When to look again; never, while it is silent.
+    pub(crate) fn next(&self, pace: Duration) -> Option<Instant> {
+        match self.question {
+            Question::None => Some(self.heard + pace),
+            Question::Open(asked) => Some(asked + ANSWER_LIMIT),
+            Question::Overdue => None,
         }
     }
 }
@@ -72,14 +91,16 @@ mod tests {
         let at = |millis| start + Duration::from_millis(millis);
         let mut pulse = Pulse::new(start);
         assert!(!pulse.should_ask(at(999), pace(1)));
-        assert_eq!(pulse.next(at(999), pace(1)), at(1_000));
+        assert_eq!(pulse.next(pace(1)), Some(at(1_000)));
         assert!(pulse.should_ask(at(1_000), pace(1)));
         assert!(!pulse.should_ask(at(1_500), Duration::ZERO), "one question at a time");
-        assert!(!pulse.is_overdue(at(2_999)));
-        assert_eq!(pulse.next(at(2_999), pace(1)), at(3_000));
-        assert!(pulse.is_overdue(at(3_000)));
+        assert!(!pulse.falls_silent(at(2_999)));
+        assert_eq!(pulse.next(pace(1)), Some(at(3_000)));
+        assert!(pulse.falls_silent(at(3_000)));
+        assert!(!pulse.falls_silent(at(3_001)) && pulse.is_silent(), "it is said once");
+        assert_eq!(pulse.next(pace(1)), None);
         pulse.heard(at(3_100));
-        assert!(!pulse.is_overdue(at(3_100)));
+        assert!(!pulse.is_silent());
     }
 
     #[test]

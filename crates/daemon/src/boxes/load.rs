@@ -54,7 +54,7 @@ pub(crate) async fn load(host: &Arc<Host>) -> Result<usize, ListError> {
                 kept += 1;
             }
             Found::Broken(broken) => {
-                tracing::error!(id = %broken.id, reason = broken.reason, "broken");
+                tracing::error!(box_id = %broken.id, reason = broken.reason, "broken");
                 host.index.put(Entry::Broken(Arc::new(broken)));
             }
             Found::Gone => {}
@@ -135,13 +135,13 @@ fn settle(host: &Host, dir: BoxDir, spec: &Spec, record: Record) -> Found {
         match conclude(&dir, &Absence::Gone, &host.boot_id) {
             Ok(Conclusion::Ended { record: ended, written, .. }) => {
                 if written {
-                    tracing::warn!(%id, name = %ended.name, "nobody saw the box end");
+                    tracing::warn!(box_id = %id, box_name = %ended.name, "nobody saw the box end");
                 }
                 record = *ended;
             }
             Ok(Conclusion::Alive(_)) => {}
             // Its actor tries again, and says so.
-            Err(error) => tracing::error!(%id, error = %Chain(&error), "not concluded"),
+            Err(error) => tracing::error!(box_id = %id, error = %Chain(&error), "not concluded"),
         }
     }
     match Ended::new(&record, &facts, sealed_at(&record, log), &host.name) {

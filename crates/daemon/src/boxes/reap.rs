@@ -21,7 +21,7 @@ impl Host {
             if let Some(Entry::Ended(_)) = host.index.get(id)
                 && let Err(error) = host.reap(id).await
             {
-                tracing::error!(%id, error = error.message, "the box could not be removed");
+                tracing::error!(box_id = %id, error = error.message, "the box could not be removed");
             }
         });
     }
@@ -48,7 +48,7 @@ impl Host {
         let reaped = tokio::task::spawn_blocking(move || delete(&host, id, is_broken)).await;
         match reaped.expect("deleting does not panic") {
             Ok(()) => {
-                tracing::info!(%id, "reaped");
+                tracing::info!(box_id = %id, "reaped");
                 Ok(())
             }
             Err(error) => {
@@ -69,7 +69,7 @@ fn delete(host: &Host, id: BoxId, is_broken: bool) -> Result<(), ErrorBody> {
         Ok(()) | Err(ReapError::Missing { .. }) => Ok(()),
         // It is a box no more, and the next start of the daemon goes on deleting.
         Err(error @ ReapError::Remove { .. }) => {
-            tracing::error!(%id, error = %Chain(&error), "not all of the box could be deleted");
+            tracing::error!(box_id = %id, error = %Chain(&error), "not all of the box could be deleted");
             Ok(())
         }
         Err(error @ (ReapError::Move { .. } | ReapError::List { .. })) => {

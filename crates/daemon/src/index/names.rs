@@ -106,6 +106,8 @@ impl Series {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::btree_map::Entry;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -156,10 +158,10 @@ mod tests {
                     }
                     1 => {
                         let asked = BoxName::ad_hoc(program, number);
-                        if !held.contains_key(&asked) {
-                            prop_assert!(names.admit(Some(&asked), b"x", |_| true).is_ok());
-                            names.insert(&asked, new);
-                            held.insert(asked, new);
+                        if let Entry::Vacant(free) = held.entry(asked) {
+                            prop_assert!(names.admit(Some(free.key()), b"x", |_| true).is_ok());
+                            names.insert(free.key(), new);
+                            free.insert(new);
                         }
                     }
                     _ => {

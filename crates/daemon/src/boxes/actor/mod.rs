@@ -133,7 +133,7 @@ impl Actor {
     }
 
     fn spawn(self, link: Option<Link>) {
-        let span = tracing::info_span!("box", id = %self.live.id, name = %self.live.name);
+        let span = tracing::info_span!("box", box_id = %self.live.id, box_name = %self.live.name);
         tokio::spawn(self.run(link).instrument(span));
     }
 
@@ -162,10 +162,11 @@ impl Actor {
             if self.conclude().await {
                 break;
             }
+            let live = Arc::clone(&self.live);
+            self.requests.link_lost(&live);
             let pause = LOOK_AGAIN[looks.min(LOOK_AGAIN.len() - 1)];
             looks += 1;
             self.answer_without_keeper(pause).await;
-            let live = Arc::clone(&self.live);
             self.requests.expire(&live, true, Instant::now());
         }
         self.finish().await;
@@ -317,7 +318,6 @@ impl Actor {
         self.writer = None;
         self.pin = None;
         self.unconfirmed = None;
-        self.requests.link_lost(&self.live);
     }
 
     fn has_ending(&self) -> bool {
@@ -358,6 +358,3 @@ fn no_keeper(live: &Live, view: &View) -> ErrorBody {
     )
     .with_detail("box", live.id.to_string())
 }
-
-#[cfg(test)]
-mod tests;

@@ -28,7 +28,14 @@ impl Actor {
     /// Serves until the connection ends.
     pub(super) async fn serve(&mut self, mut link: Link) -> Parting {
         loop {
-            let wake = self.next_wake(Instant::now());
+            // Looked at here and not only by the timer below: under a flood of messages that
+            // would be set anew each time and never be reached.
+            let now = Instant::now();
+            let wake = self.next_wake();
+            if wake.is_some_and(|wake| now >= wake) {
+                self.on_wake(&mut link, now);
+                continue;
+            }
             let takes_input = link.backlog() < BACKLOG;
             tokio::select! {
                 biased;
@@ -45,7 +52,7 @@ impl Actor {
                     self.on_input(&mut link, input);
                 }
                 read = next_read(self.pin.as_mut()) => self.on_read(&mut link, read),
-                () = tokio::time::sleep_until(wake) => self.on_wake(&mut link, Instant::now()),
+                () = until(wake) => {}
             }
         }
     }
@@ -206,31 +213,23 @@ impl Actor {
         }
     }
 
-    fn is_silent(&self, now: Instant) -> bool {
-        self.pulse.is_overdue(now)
-    }
-
-    fn next_wake(&self, now: Instant) -> Instant {
-        let mut wake = self.pulse.next(now, pace(self.host.live_boxes()));
-        if let Some(limit) = self.requests.next_limit(self.is_silent(now)) {
-            wake = wake.min(limit);
-        }
-        if let Some((_, at)) = self.unconfirmed {
-            wake = wake.min(at);
-        }
-        wake
+    /// When something is due. Each of these is moved on by [`Actor::on_wake`].
+    fn next_wake(&self) -> Option<Instant> {
+        let pulse = self.pulse.next(pace(self.host.live_boxes()));
+        let requests = self.requests.next_limit(self.pulse.is_silent());
+        let unconfirmed = self.unconfirmed.map(|(_, at)| at);
+        [pulse, requests, unconfirmed].into_iter().flatten().min()
     }
 
     fn on_wake(&mut self, link: &mut Link, now: Instant) {
         self.ask(link, now, pace(self.host.live_boxes()));
-        let silent = self.is_silent(now);
-        if silent && self.view.borrow().fault.is_none() {
+        if self.pulse.falls_silent(now) {
             let fault = format!("its keeper has not answered for {} s", ANSWER_LIMIT.as_secs());
             tracing::warn!(fault, "unresponsive");
             self.view.send_modify(|view| view.fault = Some(fault.into()));
         }
         let live = Arc::clone(&self.live);
-        self.requests.expire(&live, silent, now);
+        self.requests.expire(&live, self.pulse.is_silent(), now);
         if self.unconfirmed.is_some_and(|(_, at)| now >= at) {
             self.confirm(link);
         }
@@ -250,6 +249,14 @@ impl Actor {
                 Command::Probe | Command::Reading => {}
             }
         }
+    }
+}
+
+/// Completes at a time; never, without one.
+async fn until(wake: Option<Instant>) {
+    match wake {
+        Some(wake) => tokio::time::sleep_until(wake).await,
+        None => std::future::pending().await,
     }
 }
 

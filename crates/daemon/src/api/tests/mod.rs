@@ -1,0 +1,6 @@
+//! The API against keepers that the test plays.
+
+mod boxes;
+mod requests;
+mod restart;
+mod streams;
