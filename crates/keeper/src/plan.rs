@@ -37,19 +37,8 @@ pub enum Given {
     Tmp,
     /// The caller's project.
     Project,
-}
-
-impl Given {
-    /// Its name below `fs/`; none for the project, which is not ours.
-    #[must_use]
-    pub const fn own_directory(self) -> Option<&'static str> {
-        match self {
-            Self::Workbench => Some("workbench"),
-            Self::Home => Some("home"),
-            Self::Tmp => Some("tmp"),
-            Self::Project => None,
-        }
-    }
+    /// The caller's project below a layer that takes the changes.
+    ProjectBelow,
 }
 
 /// One step. Paths are those in the box, without the leading slash.
@@ -145,13 +134,12 @@ impl Plan {
     /// Decides how a box of this spec is made.
     #[must_use]
     pub fn for_spec(spec: &Spec, name: &BoxName) -> Self {
-        let project = match spec.files.workspace {
-            Workspace::None => None,
-            Workspace::Bind => {
-                spec.files.project_root.as_ref().map(|root| PathBuf::from(root.as_os_str()))
-            }
+        let root = spec.files.project_root.as_ref().map(|root| PathBuf::from(root.as_os_str()));
+        let (workspace, project) = match (spec.files.workspace, root) {
+            (Workspace::Bind, Some(root)) => (Given::Project, Some(root)),
+            (Workspace::Overlay, Some(root)) => (Given::ProjectBelow, Some(root)),
+            (Workspace::None | Workspace::Bind | Workspace::Overlay, _) => (Given::Workbench, None),
         };
-        let workspace = if project.is_some() { Given::Project } else { Given::Workbench };
         let hosts = format!("127.0.0.1 localhost\n::1 localhost\n127.0.1.1 {name}\n");
         let steps = vec![
             Step::CutOffMounts,
@@ -202,6 +190,12 @@ impl fmt::Display for Step {
             Self::Kernel(path) => write!(f, "mount /{path} read-only, if the kernel allows it"),
             Self::Give(Given::Project, path) => {
                 write!(f, "give the box the project, read-write, at /{path}")
+            }
+            Self::Give(Given::ProjectBelow, path) => {
+                write!(
+                    f,
+                    "show the project at /{path}, with changes kept in a layer of the box's own"
+                )
             }
             Self::Give(Given::Workbench | Given::Home | Given::Tmp, path) => {
                 write!(f, "give the box a directory of its own, kept with its record, at /{path}")
@@ -288,6 +282,11 @@ mod tests {
         let none = plan(|spec| spec.files.project_root = Some("/p".into()));
         assert!(!none.steps.contains(&Step::Give(Given::Project, "workbench")));
         assert_eq!(none.project, None);
+        let overlay = plan(|spec| {
+            spec.files.project_root = Some("/p".into());
+            spec.files.workspace = Workspace::Overlay;
+        });
+        assert!(overlay.steps.contains(&Step::Give(Given::ProjectBelow, "workbench")));
         let bind = plan(|spec| {
             spec.files.project_root = Some("/p".into());
             spec.files.workspace = Workspace::Bind;

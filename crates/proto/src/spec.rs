@@ -116,6 +116,8 @@ pub struct FilesSection {
 pub enum Workspace {
     /// An empty directory of its own.
     None,
+    /// The project, with the box's changes in a layer of its own: nothing on the host changes.
+    Overlay,
     /// The project itself, read-write.
     Bind,
 }
@@ -212,8 +214,12 @@ impl Spec {
         if execution.timeout_ms == Some(0) {
             return Err(SpecError::ZeroTimeout);
         }
-        if self.files.workspace == Workspace::Bind && self.files.project_root.is_none() {
-            return Err(SpecError::BindNeedsProject);
+        let needs_project = match self.files.workspace {
+            Workspace::None => false,
+            Workspace::Overlay | Workspace::Bind => true,
+        };
+        if needs_project && self.files.project_root.is_none() {
+            return Err(SpecError::NoProject);
         }
         let root = self.files.project_root.as_ref();
         if root.is_some_and(|root| has_nul(root) || root.as_bytes().first() != Some(&b'/')) {
@@ -259,9 +265,9 @@ pub enum SpecError {
     /// A timeout of nothing.
     #[error("execution.timeout_ms is zero: leave it out for no timeout")]
     ZeroTimeout,
-    /// `bind` without a project.
-    #[error("files.workspace is bind, but there is no files.project_root")]
-    BindNeedsProject,
+    /// A workspace that shows a project, without one.
+    #[error("files.workspace shows the project, but there is no files.project_root")]
+    NoProject,
     /// Not an absolute path.
     #[error("files.project_root is not an absolute path")]
     ProjectRoot,

@@ -2,7 +2,7 @@
 //! box's users may not.
 
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 use minimal_linux::fork::{Forked, exit_now, fork};
 use minimal_linux::mount::{Reach, Restrictions, clone_tree, map_ids, restrict};
 use minimal_linux::namespaces::{IdRange, map_only};
+use minimal_linux::overlay::{self, Layers, Marks};
 use minimal_proto::Signal;
+use minimal_proto::ending::StartFault;
 use minimal_store::BoxDir;
-use rustix::fs::{Gid, Mode, Uid};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
 
 use super::{BirthError, at, readable_before};
 use crate::assemble::GivenMounts;
@@ -31,72 +33,149 @@ pub(super) fn prepare(
     let mut mounts = Vec::new();
     for step in &plan.steps {
         let Step::Give(given, _) = step else { continue };
-        let mount = match (given.own_directory(), &plan.project) {
-            (Some(name), _) => {
-                own(*given, name, box_dir, users).map_err(at("make the box's own directories"))?
+        let mount = match (given, &plan.project) {
+            (Given::Project, Some(project)) => project_itself(project, users)?,
+            (Given::ProjectBelow, Some(project)) => project_below(project, box_dir, users)?,
+            (Given::Project | Given::ProjectBelow, None) => continue,
+            (Given::Workbench | Given::Home | Given::Tmp, _) => {
+                own(*given, box_dir, users).map_err(at("make the box's own directories"))?
             }
-            (None, Some(project)) => self::project(project, users)?,
-            (None, None) => continue,
         };
         mounts.push((*given, mount));
     }
     Ok(mounts)
 }
 
-fn own(given: Given, name: &str, box_dir: &BoxDir, users: Users) -> io::Result<OwnedFd> {
-    let mode = match given {
-        Given::Tmp => 0o1777,
-        Given::Home => 0o700,
-        Given::Workbench | Given::Project => 0o755,
+fn own(given: Given, box_dir: &BoxDir, users: Users) -> io::Result<OwnedFd> {
+    let (name, mode) = match given {
+        Given::Tmp => ("fs/tmp", 0o1777),
+        Given::Home => ("fs/home", 0o700),
+        Given::Workbench | Given::Project | Given::ProjectBelow => ("fs/workbench", 0o755),
     };
-    let path = Path::new("fs").join(name);
-    // A further life finds them as the last one left them.
-    match rustix::fs::mkdirat(box_dir.dir_fd(), &path, Mode::from_raw_mode(0o700)) {
-        Ok(()) => {
-            // mkdir's mode is cut by the umask.
-            rustix::fs::chmodat(
-                box_dir.dir_fd(),
-                &path,
-                Mode::from_raw_mode(mode),
-                rustix::fs::AtFlags::empty(),
-            )?;
-            if let Users::Range { .. } = users {
-                rustix::fs::chownat(
-                    box_dir.dir_fd(),
-                    &path,
-                    Some(Uid::from_raw(users.owner())),
-                    Some(Gid::from_raw(users.owner())),
-                    rustix::fs::AtFlags::SYMLINK_NOFOLLOW,
-                )?;
-            }
-        }
-        Err(rustix::io::Errno::EXIST) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let mount = clone_tree(box_dir.dir_fd(), &path, Reach::One)?;
+    make_directory(box_dir, name, mode, users)?;
+    let mount = clone_tree(box_dir.dir_fd(), Path::new(name), Reach::One)?;
     restrict(mount.as_fd(), Restrictions::OWN, Reach::One)?;
     Ok(mount)
 }
 
-fn project(project: &Path, users: Users) -> Result<OwnedFd, BirthError> {
-    let step = "give the project to the box";
-    let failed = |error: &io::Error| BirthError {
-        message: format!("cannot {step}: {}: {error}", project.display()),
-        ..BirthError::new(step, error)
-    };
-    look_at(project).map_err(|error| failed(&error))?;
-    let metadata = project.metadata().map_err(|error| failed(&error))?;
-    if !metadata.is_dir() {
-        return Err(failed(&io::Error::from(io::ErrorKind::NotADirectory)));
+/// A directory of the box directory that belongs to the box's user. A further life finds it as the
+/// last one left it.
+fn make_directory(box_dir: &BoxDir, path: &str, mode: u32, users: Users) -> io::Result<()> {
+    let dir = box_dir.dir_fd();
+    match rustix::fs::mkdirat(dir, path, Mode::from_raw_mode(0o700)) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::EXIST) => return Ok(()),
+        Err(error) => return Err(error.into()),
     }
+    // mkdir's mode is cut by the umask.
+    rustix::fs::chmodat(dir, path, Mode::from_raw_mode(mode), AtFlags::empty())?;
+    if let Users::Range { .. } = users {
+        let (uid, gid) = (Uid::from_raw(users.owner()), Gid::from_raw(users.owner()));
+        rustix::fs::chownat(dir, path, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
+    }
+    Ok(())
+}
+
+const GIVE_PROJECT: &str = "give the project to the box";
+
+/// Names the project in what went wrong with it.
+fn about(project: &Path) -> impl Fn(io::Error) -> BirthError {
+    move |error| BirthError {
+        message: format!("cannot {GIVE_PROJECT}: {}: {error}", project.display()),
+        ..BirthError::new(GIVE_PROJECT, &error)
+    }
+}
+
+fn project_itself(project: &Path, users: Users) -> Result<OwnedFd, BirthError> {
+    let failed = about(project);
+    let owners = owners(project).map_err(&failed)?;
+    let map = owner_map(owners, users)?;
+    let attempt = |reach| -> io::Result<OwnedFd> {
+        let mount = clone_tree(rustix::fs::CWD, project, reach)?;
+        if let Some(map) = &map {
+            map_ids(mount.as_fd(), map.as_fd(), reach)?;
+        }
+        restrict(mount.as_fd(), Restrictions::OWN, reach)?;
+        Ok(mount)
+    };
+    // With what is mounted below, unless that cannot be shown with other owners.
+    attempt(Reach::Recursive)
+        .or_else(|error| match error.raw_os_error() {
+            Some(errno) if errno == INVALID => attempt(Reach::One),
+            _ => Err(error),
+        })
+        .map_err(failed)
+}
+
+/// `EINVAL`, by which the kernel says that a kind of mount does not go.
+const INVALID: i32 = rustix::io::Errno::INVAL.raw_os_error();
+
+fn project_below(project: &Path, box_dir: &BoxDir, users: Users) -> Result<OwnedFd, BirthError> {
+    let failed = about(project);
+    let owners = owners(project).map_err(&failed)?;
+    let map = owner_map(owners, users)?;
+    let layers = || -> io::Result<[OwnedFd; 4]> {
+        let lower = clone_tree(rustix::fs::CWD, project, Reach::One)?;
+        if let Some(map) = &map {
+            map_ids(lower.as_fd(), map.as_fd(), Reach::One)?;
+        }
+        // The upper's root is what the box sees as the project's.
+        make_directory(box_dir, "fs/upper", owners.mode & 0o7777, users)?;
+        make_directory(box_dir, "fs/work", 0o700, users)?;
+        // Beneath a mount of its own, so that the options of the overlay do not tell the box where
+        // on the host its directory is.
+        let own = clone_tree(box_dir.dir_fd(), Path::new("fs"), Reach::One)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let layer = |name| rustix::fs::openat(&own, name, flags, Mode::empty());
+        let (upper, work) = (layer("upper")?, layer("work")?);
+        Ok([lower, upper, work, own])
+    };
+    // The last is only kept: a detached mount that nobody holds is taken apart, and its directories
+    // are then no layers any more.
+    let [lower, upper, work, _own] = layers().map_err(&failed)?;
+    let layers = Layers { lower: lower.as_fd(), upper: upper.as_fd(), work: work.as_fd() };
+    let marks = match users {
+        Users::Range { .. } => Marks::Trusted,
+        Users::Single => Marks::User,
+    };
+    overlay::new(layers, marks).map_err(|error| BirthError {
+        fault: StartFault::Other,
+        step: GIVE_PROJECT.to_owned(),
+        message: format!(
+            "cannot lay the box's changes over the project {}: {error}",
+            project.display()
+        ),
+        errno: Some(error.errno),
+    })
+}
+
+/// Who owns the project, and how it may be entered.
+#[derive(Clone, Copy)]
+struct Owners {
+    uid: u32,
+    gid: u32,
+    mode: u32,
+}
+
+fn owners(project: &Path) -> io::Result<Owners> {
+    look_at(project)?;
+    let metadata = project.metadata()?;
+    if !metadata.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    Ok(Owners { uid: metadata.uid(), gid: metadata.gid(), mode: metadata.mode() })
+}
+
+/// By which the project's owner on disk is the box's user inside, and the other way round. An
+/// ordinary user's box needs none: the caller is the box's user already.
+fn owner_map(owners: Owners, users: Users) -> Result<Option<OwnedFd>, BirthError> {
     match users {
-        Users::Single => mount_of(project, None).map_err(|error| failed(&error)),
+        Users::Single => Ok(None),
         Users::Range { .. } => {
-            // The project's owner on disk is the box's user inside, and the other way round.
             let one = |inside| [IdRange { inside, outside: users.owner(), count: 1 }];
-            let map = map_only(&one(metadata.uid()), &one(metadata.gid()))
-                .map_err(at("make a map from the project's owner to the box's user"))?;
-            mount_of(project, Some(map.as_fd())).map_err(|error| failed(&error))
+            map_only(&one(owners.uid), &one(owners.gid))
+                .map(Some)
+                .map_err(at("make a map from the project's owner to the box's user"))
         }
     }
 }
@@ -119,22 +198,4 @@ fn look_at(directory: &Path) -> io::Result<()> {
             child.reap().map(drop)
         }
     }
-}
-
-fn mount_of(path: &Path, map: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
-    let attempt = |reach| -> io::Result<OwnedFd> {
-        let mount = clone_tree(rustix::fs::CWD, path, reach)?;
-        if let Some(map) = map {
-            map_ids(mount.as_fd(), map, reach)?;
-        }
-        restrict(mount.as_fd(), Restrictions::OWN, reach)?;
-        Ok(mount)
-    };
-    // With what is mounted below, unless that cannot be shown with other owners.
-    attempt(Reach::Recursive).or_else(|error| match error.raw_os_error() {
-        Some(libc_einval) if libc_einval == rustix::io::Errno::INVAL.raw_os_error() => {
-            attempt(Reach::One)
-        }
-        _ => Err(error),
-    })
 }
