@@ -81,8 +81,11 @@ fn later(time: Timestamp, by: Duration) -> Timestamp {
     Timestamp::from_micros(time.as_micros().saturating_add(micros))
 }
 
-/// The log's end of a record with an ending: where its keeper sealed it, else what the files show.
+/// The log of a record with an ending: its end is where its keeper sealed it, and what the files do
+/// not hold before that was dropped.
 pub(crate) fn sealed_at(record: &Record, files: LogFigures) -> LogFigures {
     let sealed = record.ending.as_ref().and_then(|ending| ending.detail().get("log_end")?.as_u64());
-    LogFigures { bytes: sealed.unwrap_or(files.bytes), ..files }
+    let bytes = sealed.unwrap_or(files.bytes);
+    let kept = files.bytes.saturating_sub(files.dropped_bytes);
+    LogFigures { bytes, dropped_bytes: bytes.saturating_sub(kept) }
 }
