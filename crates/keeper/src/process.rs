@@ -1,5 +1,6 @@
 //! A keeper's process from its fork to its end.
 
+use std::collections::VecDeque;
 use std::io::{self, Read as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -112,7 +113,7 @@ fn keep(
         unsaved_ending: None,
     };
     let log = std::mem::replace(log, KeeperLog::new(start.box_id, start.name.clone()));
-    let mut hosted = Hosted { dir, journal, log };
+    let mut hosted = Hosted { dir, journal, log, unsaved: VecDeque::new() };
     let mut peers = Peers::new(greeting);
     if let Ok(connection) = Connection::new(connection, decoder) {
         peers.welcome(connection);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use minimal_proto::error::Chain;
 use minimal_proto::keeper::FromKeeper;
 use minimal_proto::{Ending, EventData, Timestamp};
-use minimal_store::hook;
+use minimal_store::{JournalError, hook};
 
 use crate::keeper::Hosted;
 use crate::peers::Peers;
@@ -15,6 +15,29 @@ use crate::peers::Peers;
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// How long a slow daemon is waited for with the last message.
 const FAREWELL: Duration = Duration::from_secs(2);
+
+impl Hosted {
+    /// Writes the events that could not be written yet, in their order, and tells everyone of each.
+    ///
+    /// # Errors
+    /// One still cannot be; it and those after it wait.
+    pub(crate) fn catch_up(&mut self, peers: &mut Peers) -> Result<(), JournalError> {
+        while let Some((data, ts)) = self.unsaved.front() {
+            match self.journal.append(data.clone(), *ts) {
+                Ok(event) => {
+                    self.unsaved.pop_front();
+                    peers.broadcast(&FromKeeper::Event { event });
+                }
+                Err(error) => {
+                    let cause = Chain(&error).to_string();
+                    self.log.error(&self.dir, "an event cannot be written yet", &cause);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+}
 
 /// Appends the ending, retrying until it is on disk, and then tells every daemon. Meanwhile
 /// connections are answered with the ending that is not saved yet.
@@ -37,6 +60,7 @@ pub(crate) fn save_and_tell(
         let saved = hook::point("keeper.end.before_journal")
             .map_err(|error| error.to_string())
             .and_then(|()| {
+                hosted.catch_up(peers).map_err(|error| Chain(&error).to_string())?;
                 hosted
                     .journal
                     .append_durable(data.clone(), Timestamp::now())

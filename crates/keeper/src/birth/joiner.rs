@@ -75,10 +75,10 @@ pub(super) fn start(
     let mut entrypoint =
         outcome.pid.map(Child::adopt).transpose().map_err(at("watch the entrypoint"))?;
     let failure = match (outcome.failure, &entrypoint) {
-        (None, Some(_)) if outcome.about_to_exec => {
-            hook::point("keeper.birth.after_exec").map_err(at("execute the program"))?;
-            return Ok(entrypoint.take().expect("it was just there"));
-        }
+        (None, Some(_)) if outcome.about_to_exec => match hook::point("keeper.birth.after_exec") {
+            Ok(()) => return Ok(entrypoint.take().expect("it was just there")),
+            Err(error) => BirthError::new("execute the program", &error),
+        },
         (None, _) => BirthError::new(
             "execute the program",
             &io::Error::other("its process was killed before it could"),

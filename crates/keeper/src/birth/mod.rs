@@ -124,7 +124,11 @@ pub(crate) fn give_birth(
     let (lifeline, init_end) = socket::message_pair().map_err(at("make init's lifeline"))?;
     hook::point("keeper.birth.before_clone").map_err(at("make namespaces"))?;
     let init = match fork_into_new_namespaces().map_err(at("make namespaces"))? {
-        Forked::Child => init::run(&plan, assembly, &init_end, life_lock.fd(), nursery.users),
+        Forked::Child => {
+            // Our copy of the keeper's end: with it init would wait for ever for a keeper that died.
+            drop(lifeline);
+            init::run(&plan, assembly, &init_end, life_lock.fd(), nursery.users)
+        }
         Forked::Parent(init) => init,
     };
     let mut unborn = Unborn { init: Some(init) };

@@ -3,6 +3,7 @@
 mod requests;
 mod streams;
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use minimal_linux::{Child, socket};
 use minimal_proto::error::Chain;
 use minimal_proto::event::{Degraded, Started};
-use minimal_proto::keeper::{Enforcement, FromKeeper, Start};
+use minimal_proto::keeper::{Enforcement, Start};
 use minimal_proto::stream::{CLIENT_GRACE_MS, Stream};
 use minimal_proto::{Ending, EventData, Signal, Timestamp};
 use minimal_store::{BoxDir, JournalWriter, LogWriter, hook};
@@ -40,6 +41,9 @@ pub(crate) struct Hosted {
     pub(crate) dir: BoxDir,
     pub(crate) journal: JournalWriter,
     pub(crate) log: KeeperLog,
+    /// Events that could not be written yet, oldest first. An ending without the start before it
+    /// would be no ending.
+    pub(crate) unsaved: VecDeque<(EventData, Timestamp)>,
 }
 
 /// A running box.
@@ -297,6 +301,10 @@ impl Keeper {
             Timer::Writer => self.input.abandon(),
             Timer::Pin => self.unpin(),
             Timer::Sync => {
+                if self.hosted.catch_up(&mut self.peers).is_err() {
+                    self.timers.set_in(Timer::Sync, SYNC);
+                    return;
+                }
                 if let Err(error) = self.hosted.journal.sync() {
                     self.degraded(&format!("the journal is not on disk yet: {}", Chain(&error)));
                 }
@@ -304,16 +312,11 @@ impl Keeper {
         }
     }
 
-    /// Appends an event and tells everyone. What cannot be written is said in the keeper's log: no
-    /// event but the ending is worth a box.
+    /// Appends an event and tells everyone. What cannot be written now is said in the keeper's log
+    /// and tried again with the next event, at the latest before the ending.
     fn append(&mut self, data: EventData) {
-        match self.hosted.journal.append(data, Timestamp::now()) {
-            Ok(event) => self.peers.broadcast(&FromKeeper::Event { event }),
-            Err(error) => {
-                let cause = Chain(&error).to_string();
-                self.hosted.log.error(&self.hosted.dir, "an event cannot be written", &cause);
-            }
-        }
+        self.hosted.unsaved.push_back((data, Timestamp::now()));
+        self.hosted.catch_up(&mut self.peers).ok();
     }
 
     fn degraded(&mut self, cause: &str) {
