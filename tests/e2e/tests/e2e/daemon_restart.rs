@@ -95,7 +95,7 @@ for_each_user! {
 
     /// A stop that was asked for is carried out whatever becomes of the daemon.
     fn a_stop_under_way(env) {
-        let id = env.detached("trap '' TERM; sleep 86421 & wait; sleep 86422");
+        let id = env.detached("trap '' TERM; sleep 86422; sleep 86421");
         env.wait_for_process("sleep 86422");
         env.hooks().kill("daemon.stop.before_ask");
         env.min(["stop", "--force", &id]).run().assert_code(0);

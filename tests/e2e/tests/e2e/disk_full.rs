@@ -14,7 +14,9 @@ for_each_user! {
         }
         let disk = Tmpfs::mount(&env.root().join("d"), SIZE, env.account());
         env.set_state_dir(disk.path().join("s"));
-        let script = "echo before; read _; seq 1 200000; echo full; read _; echo after; exit 42";
+        // After a failed write the disk is not tried again at once, so the box goes on printing.
+        let script = "echo before; read _; seq 1 200000; echo full; read _; \
+                      trap 'exit 42' USR1; while :; do echo after; sleep 0.05; done";
         let id = env
             .min(["run", "-d", "--", "sh", "-c", "trap 'exit 41' USR1; echo up; sleep 86581 & wait"])
             .run()
@@ -34,6 +36,8 @@ for_each_user! {
         env.min(["wait", &id]).run().assert_code(41);
         drop(ballast);
         running.write(b"go\n");
+        running.wait_for_stdout("after\n");
+        env.min(["kill", "-s", "USR1", "sh-2"]).run().assert_code(0);
         let output = running.wait();
         output.assert_code(42);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

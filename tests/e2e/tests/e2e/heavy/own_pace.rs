@@ -28,9 +28,14 @@ for_each_user! {
 
     /// A slow foreground reader gets every byte of more than the log limit: the box waits for it.
     fn a_slow_foreground_reader(env) {
-        let script = "min run -- head -c 600M /dev/zero | (read -n 1 -t 0 _; sha256sum; cat >/dev/null)";
+        let script = "min run -- head -c 600M /dev/zero | sha256sum";
         let sum = env.bash("head -c 600M /dev/zero | sha256sum").limit(LIMIT * 4).run().word().to_owned();
         let running = env.bash(script).limit(LIMIT * 4).spawn();
+        wait_until("the box has printed something", LIMIT, || {
+            let boxes = env.boxes();
+            let bytes = boxes.first().and_then(|record| record["log"]["bytes"].as_u64());
+            if bytes > Some(0) { Ok(()) } else { Err(bytes) }
+        });
         let client = env.wait_for_process("min run");
         // Stopped for as long as it takes the box to fill its log.
         client.stop();
