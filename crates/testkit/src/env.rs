@@ -360,12 +360,19 @@ impl TestEnv {
         self.guard.kill_all();
     }
 
-    /// Ends everything through the product: the daemon, with its boxes.
+    /// Ends everything through the product, the daemon with its boxes, and waits until it is gone.
+    ///
+    /// # Panics
+    /// If something is left.
     #[track_caller]
     pub fn stop_all(&self) {
         if !self.processes().is_empty() {
             self.min(["host", "stop", "--boxes", "--force"]).run().assert_code(0);
         }
+        wait_until("everything has stopped", LIMIT, || {
+            let left = self.processes();
+            if left.is_empty() { Ok(()) } else { Err(left) }
+        });
     }
 }
 

@@ -22,10 +22,6 @@ pub(crate) fn bench() -> Result<Vec<Row>> {
             warm.push_ms(again);
         }
         env.stop_all();
-        minimal_testkit::wait_until("everything has stopped", minimal_testkit::LIMIT, || {
-            let left = env.processes();
-            if left.is_empty() { Ok(()) } else { Err(left) }
-        });
     }
     Ok(vec![Row {
         name: "min run -- true, whole, no daemon yet",
