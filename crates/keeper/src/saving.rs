@@ -78,7 +78,12 @@ pub(crate) fn save_and_tell(
                 if !hosted.dir.is_linked() {
                     return;
                 }
-                peers.greeting.unsaved_ending = Some(ending.clone());
+                if peers.greeting.unsaved_ending.is_none() {
+                    peers.greeting.unsaved_ending = Some(ending.clone());
+                    // Whoever is connected was greeted before there was an ending.
+                    let greeting = peers.greeting.clone();
+                    peers.broadcast(&FromKeeper::Hello(greeting));
+                }
                 peers.serve_until(listener, Instant::now() + pause);
                 pause = (pause * 2).min(PAUSE.1);
             }

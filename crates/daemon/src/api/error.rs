@@ -62,7 +62,7 @@ impl IntoResponse for ApiError {
         let status = StatusCode::from_u16(self.0.code.http_status());
         let status = status.expect("the table holds statuses from 400 to 599");
         if status.is_server_error() {
-            tracing::warn!(code = %self.0.code, message = self.0.message, "a request failed");
+            tracing::warn!(code = %self.0.code, error = self.0.message, "a request failed");
         }
         (status, Json(self.0)).into_response()
     }

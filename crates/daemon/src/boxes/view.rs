@@ -20,6 +20,8 @@ pub(crate) struct View {
     pub(crate) pinned: bool,
     /// What is wrong between us and its keeper.
     pub(crate) fault: Option<Arc<str>>,
+    /// It has ended, and its keeper cannot bring the ending to disk.
+    pub(crate) unsaved: Option<Arc<str>>,
     /// It has ended, and its log is sealed at `log_end`. The last view there is.
     pub(crate) sealed: bool,
 }
@@ -34,6 +36,7 @@ impl View {
             input_open: false,
             pinned: false,
             fault: None,
+            unsaved: None,
             sealed: false,
         }
     }
@@ -49,6 +52,9 @@ impl View {
 
     /// Whether this can be relied on, and why not.
     pub(crate) fn health(&self) -> (Health, Option<String>) {
+        if let Some(unsaved) = &self.unsaved {
+            return (Health::Degraded, Some(unsaved.to_string()));
+        }
         if let Some(fault) = &self.fault {
             return (Health::Unresponsive, Some(fault.to_string()));
         }

@@ -11,6 +11,10 @@ use crate::boxes::{Ended, Live, Reading, View};
 /// How much is read at a time, and so the most output held in memory for a reader.
 pub(crate) const PIECE: usize = 256 << 10;
 
+/// What is read without leaving the thread: output that a running box has just written, which is in
+/// the page cache. Handing so little to another thread takes longer than reading it.
+const AT_ONCE: u64 = 32 << 10;
+
 /// A log that may still grow.
 #[derive(Debug)]
 pub(crate) struct LogSource {
@@ -101,15 +105,20 @@ impl LogSource {
             return Ok(None);
         }
         let (dir, reader, from) = (Arc::clone(&self.dir), self.reader.take(), self.position);
-        let read = tokio::task::spawn_blocking(move || {
+        let read = move || {
             let mut reader = match reader {
                 Some(reader) => reader,
                 None => LogReader::open(&dir, from, end)?,
             };
             let chunk = reader.next_chunk(end, PIECE)?;
             Ok((reader, chunk))
-        });
-        let (reader, chunk) = read.await.expect("reading a log does not panic")?;
+        };
+        let is_fresh = matches!(self.end, End::Growing { .. }) && end - from <= AT_ONCE;
+        let (reader, chunk) = if is_fresh {
+            read()?
+        } else {
+            tokio::task::spawn_blocking(read).await.expect("reading a log does not panic")?
+        };
         self.position = reader.position();
         self.reader = Some(reader);
         Ok(chunk)

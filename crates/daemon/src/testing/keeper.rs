@@ -82,6 +82,11 @@ impl FakeKeeper {
     }
 
     pub(crate) async fn hello(&mut self) {
+        self.hello_with(None).await;
+    }
+
+    /// A hello with an ending that could not be written.
+    pub(crate) async fn hello_with(&mut self, unsaved_ending: Option<Ending>) {
         let hello = Hello {
             protocol: PROTOCOL,
             box_id: self.id,
@@ -91,7 +96,7 @@ impl FakeKeeper {
             input_offset: 0,
             input_open: self.options.input,
             pinned: self.options.pin,
-            unsaved_ending: None,
+            unsaved_ending,
         };
         self.say(&FromKeeper::Hello(hello)).await;
     }
@@ -113,6 +118,7 @@ impl FakeKeeper {
             no_new_privs: true,
             seccomp: true,
             capabilities: vec![],
+            limits: vec![],
             missing: vec![],
         };
         let started = Started { life: 1, boot_id: "b".into(), keeper_pid: 1, enforcement };

@@ -202,3 +202,13 @@ pub(crate) fn create() -> CreateBox {
 pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(LIMIT, future).await.expect("it took too long")
 }
+
+/// Compares a generated file with what it should be, or writes it if `MIN_UPDATE` is set.
+pub(crate) fn compare_generated(path: &std::path::Path, expected: &str) {
+    if std::env::var_os("MIN_UPDATE").is_some() {
+        std::fs::write(path, expected).unwrap();
+    }
+    let found = std::fs::read_to_string(path).unwrap_or_default();
+    let name = path.display();
+    assert!(found == expected, "{name} is not up to date: `cargo xtask gen` writes it");
+}

@@ -242,3 +242,17 @@ async fn a_keeper_that_stays_silent_is_unresponsive_until_it_speaks() {
     world.record_until(id, |record| record["health"] == "ok").await;
     assert!(since.elapsed() < LIMIT);
 }
+
+#[tokio::test]
+async fn an_ending_that_is_not_on_disk_is_no_ending_but_is_no_secret() {
+    let mut world = World::new().await;
+    let mut keeper = world.running(StartOptions::default()).await;
+    let id = keeper.id;
+    keeper.hello_with(Some(ending("exit", Some(0), 0))).await;
+    let record = world.record_until(id, |record| record["health"] == "degraded").await;
+    assert_eq!((&record["state"], &record["ending"]), (&"running".into(), &Value::Null));
+    assert!(record["health_reason"].as_str().unwrap().contains("exit"), "{record}");
+    keeper.end(ending("exit", Some(0), 0)).await;
+    let record = world.record_until(id, |record| record["state"] == "exited").await;
+    assert_eq!(record["health"], "ok");
+}

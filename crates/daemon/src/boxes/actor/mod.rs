@@ -159,7 +159,7 @@ impl Actor {
                     tracing::info!(error = %Chain(&error), "no connection to the keeper");
                 }
             }
-            if self.conclude().await {
+            if self.conclude(looks).await {
                 break;
             }
             let live = Arc::clone(&self.live);
@@ -181,6 +181,8 @@ impl Actor {
         };
         let (link, hello) =
             tokio::time::timeout(HELLO_LIMIT, greeting).await.unwrap_or(Err(LinkError::Silent))?;
+        // What an earlier connection had taken may have been lost with it.
+        self.forwarded = 0;
         self.greeted(&hello);
         // Events from before the hello are on disk only.
         self.read_journal().await;
@@ -191,17 +193,19 @@ impl Actor {
     /// Takes over what a keeper says of itself.
     fn greeted(&mut self, hello: &Hello) {
         self.pulse.heard(Instant::now());
-        self.forwarded = hello.input_offset;
-        if let Some(ending) = &hello.unsaved_ending {
-            let reason = ending.reason().as_str();
-            tracing::error!(reason, "the keeper cannot write the ending to disk");
-        }
+        self.forwarded = self.forwarded.max(hello.input_offset);
+        let unsaved = hello.unsaved_ending.as_ref().map(|ending| {
+            let reason = ending.reason();
+            tracing::error!(%reason, "the ending cannot be written to disk");
+            format!("it has ended ({reason}), and its keeper cannot write that to disk yet").into()
+        });
         self.view.send_modify(|view| {
             view.log_end = view.log_end.max(hello.log_end);
             view.input_offset = hello.input_offset;
             view.input_open = hello.input_open;
             view.pinned = hello.pinned;
             view.fault = None;
+            view.unsaved = unsaved;
         });
     }
 
@@ -254,7 +258,7 @@ impl Actor {
 
     /// With no connection to a keeper: learns from the disk, and from who holds the locks, whether
     /// the box has ended.
-    async fn conclude(&mut self) -> bool {
+    async fn conclude(&mut self, looks: usize) -> bool {
         let (dir, boot_id) = (Arc::clone(&self.live.dir), self.host.boot_id.clone());
         let concluded =
             tokio::task::spawn_blocking(move || conclude(&dir, &Absence::Gone, &boot_id)).await;
@@ -272,6 +276,8 @@ impl Actor {
             Ok(Conclusion::Alive(holders)) if holders.keeper => {
                 "its keeper holds its lock but does not answer".to_owned()
             }
+            // They have milliseconds to follow it before that is worth a word.
+            Ok(Conclusion::Alive(_)) if looks < LOOK_AGAIN.len() => return false,
             Ok(Conclusion::Alive(_)) => {
                 "its keeper is gone, and its processes are not yet".to_owned()
             }
@@ -292,6 +298,7 @@ impl Actor {
             view.input_open = false;
             view.pinned = false;
             view.fault = None;
+            view.unsaved = None;
         });
         let view = self.view.borrow().clone();
         let dir = Arc::clone(&self.live.dir);
