@@ -103,8 +103,12 @@ codes! {
     SteppingDown = "stepping_down", http 503, exit 7, retry true;
     /// The ending could not be learned.
     ExitUnknown = "exit_unknown", http 500, exit 125, retry true;
+    /// The box was made, but its command could not be started: its ending says why. Never on the wire.
+    StartFailed = "start_failed", http 500, exit 125, retry false;
     /// The output could not be written on the caller's side.
     OutputFailed = "output_failed", http 500, exit 1, retry false;
+    /// The client was interrupted before there was anything to interrupt. Never on the wire.
+    Interrupted = "interrupted", http 400, exit 130, retry true;
     /// A fault of ours.
     Internal = "internal", http 500, exit 1, retry false;
 }

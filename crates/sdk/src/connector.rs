@@ -10,6 +10,7 @@ use std::time::Duration;
 use minimal_proto::ErrorBody;
 use rustix::fs::{Mode, OFlags};
 use tokio::net::UnixStream;
+use tokio::task::spawn_blocking;
 
 /// A future that a [`Connector`] gives.
 pub type Connecting<'a> =
@@ -71,6 +72,15 @@ pub enum ConnectError {
         /// The socket.
         path: PathBuf,
     },
+    /// Nothing was heard: the file system that holds the socket does not answer, or the daemon
+    /// takes no connection.
+    #[error("`{}` has not answered within {} s", path.display(), limit.as_secs())]
+    Silent {
+        /// The socket.
+        path: PathBuf,
+        /// How long was waited.
+        limit: Duration,
+    },
     /// Anything else the kernel said.
     #[error("connect to `{}`", path.display())]
     Io {
@@ -82,24 +92,40 @@ pub enum ConnectError {
     },
     /// A connector that starts daemons could not.
     #[error(transparent)]
-    Start(ErrorBody),
+    Start(Box<ErrorBody>),
 }
 
 /// `sun_path` holds 108 bytes, the last of them a zero (unix(7)).
 const ADDRESS_MAX: usize = 107;
 
-/// A listener whose queue is full answers `EAGAIN` to a socket that does not block (unix(7)); a
-/// daemon that lives takes the next client within this time.
-const QUEUE_PAUSE: Duration = Duration::from_millis(5);
-/// How long a full queue is waited for.
-const QUEUE_LIMIT: Duration = Duration::from_secs(10);
+/// How long to wait for a connection. A daemon that lives takes one in microseconds, and one with
+/// hundreds of clients at once within a second; a dead network mount never answers.
+const LIMIT: Duration = Duration::from_secs(10);
 
 /// Connects to the socket at `path`, whatever its length, and checks who listens.
 ///
 /// # Errors
-/// Nobody listens; another user does; the kernel refuses.
+/// Nobody listens; another user does; nobody answers; the kernel refuses.
 pub async fn connect(path: &Path) -> Result<UnixStream, ConnectError> {
+    let owned = path.to_owned();
+    // On a thread of its own: looking up a path may hang, and so may a listener's full queue.
+    let connecting = spawn_blocking(move || connect_blocking(&owned));
+    let stream = match tokio::time::timeout(LIMIT, connecting).await {
+        Ok(joined) => joined.expect("connecting does not panic")?,
+        Err(_elapsed) => return Err(ConnectError::Silent { path: path.to_owned(), limit: LIMIT }),
+    };
     let failed = |source| ConnectError::Io { path: path.to_owned(), source };
+    stream.set_nonblocking(true).map_err(failed)?;
+    let stream = UnixStream::from_std(stream).map_err(failed)?;
+    let uid = stream.peer_cred().map_err(failed)?.uid();
+    let ours = rustix::process::geteuid().as_raw();
+    if uid != ours {
+        return Err(ConnectError::OtherUser { path: path.to_owned(), uid, ours });
+    }
+    Ok(stream)
+}
+
+fn connect_blocking(path: &Path) -> Result<std::os::unix::net::UnixStream, ConnectError> {
     let (directory, short);
     let address = if path.as_os_str().len() <= ADDRESS_MAX {
         path
@@ -107,37 +133,16 @@ pub async fn connect(path: &Path) -> Result<UnixStream, ConnectError> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(ConnectError::Name { path: path.to_owned() });
         };
-        directory = rustix::fs::open(
-            parent,
-            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )
-        .map_err(|errno| absent_or(path, errno.into()))?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        directory = rustix::fs::open(parent, flags, Mode::empty())
+            .map_err(|errno| absent_or(path, errno.into()))?;
         short = Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string()).join(name);
         if short.as_os_str().len() > ADDRESS_MAX {
             return Err(ConnectError::Name { path: path.to_owned() });
         }
         &short
     };
-    let deadline = tokio::time::Instant::now() + QUEUE_LIMIT;
-    let stream = loop {
-        match UnixStream::connect(address).await {
-            Ok(stream) => break stream,
-            Err(error)
-                if error.kind() == io::ErrorKind::WouldBlock
-                    && tokio::time::Instant::now() < deadline =>
-            {
-                tokio::time::sleep(QUEUE_PAUSE).await;
-            }
-            Err(error) => return Err(absent_or(path, error)),
-        }
-    };
-    let uid = stream.peer_cred().map_err(failed)?.uid();
-    let ours = rustix::process::geteuid().as_raw();
-    if uid != ours {
-        return Err(ConnectError::OtherUser { path: path.to_owned(), uid, ours });
-    }
-    Ok(stream)
+    std::os::unix::net::UnixStream::connect(address).map_err(|error| absent_or(path, error))
 }
 
 fn absent_or(path: &Path, source: io::Error) -> ConnectError {

@@ -89,9 +89,10 @@ impl CallError {
         match self {
             Self::Lost { .. } | Self::Closed { .. } | Self::Silent { .. } => true,
             Self::Connect(error) => match error {
-                ConnectError::Absent { .. } | ConnectError::Io { .. } | ConnectError::Start(_) => {
-                    true
-                }
+                ConnectError::Absent { .. }
+                | ConnectError::Silent { .. }
+                | ConnectError::Io { .. }
+                | ConnectError::Start(_) => true,
                 ConnectError::OtherUser { .. } | ConnectError::Name { .. } => false,
             },
             Self::Api(body) => body.code == ErrorCode::SteppingDown,

@@ -1,0 +1,401 @@
+//! The command line's grammar, as clap takes it. Types only: what they do is in `commands`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use minimal_proto::stream::Stream;
+use minimal_proto::{BoxName, Signal, State};
+
+/// Runs commands in isolated boxes that outlive whoever started them, and tells how they ended.
+#[derive(Debug, Parser)]
+#[command(name = "min", version, max_term_width = 100, subcommand_required = true)]
+#[command(arg_required_else_help = false, disable_help_subcommand = true)]
+pub struct Cli {
+    /// Options of every command.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Options of every command")]
+pub struct Global {
+    /// Do everything as if started in DIR
+    #[arg(short = 'C', global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub directory: Option<PathBuf>,
+    /// How data is printed; with json and jsonl an error is an object too
+    #[arg(short, long, global = true, value_enum, default_value_t = Format::Table, hide_default_value = true)]
+    pub output: Format,
+    /// Never ask a question (also off a terminal)
+    #[arg(long, global = true)]
+    pub no_input: bool,
+    /// When to use colour; the variable `NO_COLOR` turns it off
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, hide_default_value = true)]
+    pub color: Color,
+    /// Say more on stderr
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
+    /// Say only what went wrong
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+}
+
+/// How data is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    Table,
+    /// One JSON value
+    Json,
+    /// One JSON value a line
+    Jsonl,
+}
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a command in a fresh box
+    Run(Box<RunArgs>),
+    /// List boxes of this project, newest first
+    Ls(ListArgs),
+    /// Show a box's record
+    Show(OneBox),
+    /// Print what a box has printed
+    Logs(LogsArgs),
+    /// Wait until boxes have ended, and return the worst status
+    Wait(WaitArgs),
+    /// Print what has happened to a box
+    Events(EventsArgs),
+    /// End boxes: TERM to every process, then KILL
+    Stop(StopArgs),
+    /// Send one signal to the command of boxes
+    Kill(KillArgs),
+    /// Remove boxes: their records, logs and files
+    Rm(RemoveArgs),
+    /// Everything about boxes
+    #[command(visible_alias = "boxes", subcommand_required = true)]
+    Box {
+        /// What to do.
+        #[command(subcommand)]
+        verb: BoxVerb,
+    },
+    /// The daemon and its machine
+    #[command(subcommand_required = true)]
+    Host {
+        /// What to do.
+        #[command(subcommand)]
+        verb: HostVerb,
+    },
+    /// Check what this host can and cannot isolate, each with what to do
+    Doctor,
+    /// Print the version and build of this program and of the daemon
+    Version,
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// Verbs of `min box`.
+#[derive(Debug, Subcommand)]
+pub enum BoxVerb {
+    /// Run a command in a fresh box
+    Run(Box<RunArgs>),
+    /// List boxes of this project, newest first
+    #[command(visible_alias = "ls")]
+    List(ListArgs),
+    /// Show a box's record
+    Show(OneBox),
+    /// Print what a box has printed
+    Logs(LogsArgs),
+    /// Wait until boxes have ended, and return the worst status
+    Wait(WaitArgs),
+    /// Print what has happened to a box
+    Events(EventsArgs),
+    /// End boxes: TERM to every process, then KILL
+    Stop(StopArgs),
+    /// Send one signal to the command of boxes
+    Kill(KillArgs),
+    /// Remove boxes: their records, logs and files
+    Rm(RemoveArgs),
+}
+
+/// Verbs of `min host`.
+#[derive(Debug, Subcommand)]
+pub enum HostVerb {
+    /// Show the daemon, its boxes by state, and whether it can isolate
+    Show,
+    /// Stop the daemon; boxes run on
+    Stop(HostStopArgs),
+}
+
+/// Options of `min host stop`.
+#[derive(Debug, Args)]
+pub struct HostStopArgs {
+    /// Stop every box first
+    #[arg(long)]
+    pub boxes: bool,
+    /// Kill boxes at once instead of asking them to end
+    #[arg(long, requires = "boxes")]
+    pub force: bool,
+}
+
+/// Options of `min run`.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch that a person gives")]
+#[command(override_usage = "min run [OPTIONS] -- <COMMAND> [ARGUMENT]...")]
+pub struct RunArgs {
+    /// Print the box's id and leave it running
+    #[arg(short, long)]
+    pub detach: bool,
+    /// Set a variable, or with the name alone pass on the caller's; may be given again
+    #[arg(short, long = "env", value_name = "NAME[=VALUE]")]
+    pub env: Vec<OsString>,
+    /// Read variables from a file of NAME=VALUE lines; may be given again
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub env_file: Vec<PathBuf>,
+    /// Where in the box to start; relative: below /workbench
+    #[arg(short, long, value_name = "DIR")]
+    pub workdir: Option<OsString>,
+    /// Name the box; without one it is named after its program
+    #[arg(long)]
+    pub name: Option<BoxName>,
+    /// Remove the box when it has ended
+    #[arg(long)]
+    pub rm: bool,
+    /// End the box after this time, as in 90s or 1h30m
+    #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
+    pub timeout: Option<Duration>,
+    /// What is at /workbench: nothing, or the project itself, read-write
+    #[arg(long, value_enum, default_value_t = WorkspaceArg::None)]
+    pub workspace: WorkspaceArg,
+    /// Give the command no input
+    #[arg(long)]
+    pub no_stdin: bool,
+    /// Where to write the ending.
+    #[command(flatten)]
+    pub ending: EndingArgs,
+    /// Print what would be set up, and run nothing
+    #[arg(long, conflicts_with_all = ["detach", "ending_file", "ending_fd"])]
+    pub explain: bool,
+    /// Words before `--`, which mean nothing yet: kept to say so.
+    #[arg(hide = true, value_name = "WORD")]
+    pub words: Vec<OsString>,
+    /// The program and its arguments, never a shell line
+    #[arg(last = true, value_name = "COMMAND")]
+    pub argv: Vec<OsString>,
+}
+
+/// Where to write the ending.
+#[derive(Clone, Debug, Args)]
+pub struct EndingArgs {
+    /// Write the ending to a file, as one JSON object; also when nothing ran
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub ending_file: Option<PathBuf>,
+    /// The same, to an open descriptor
+    #[arg(long, value_name = "N", conflicts_with = "ending_file")]
+    pub ending_fd: Option<i32>,
+}
+
+/// What a box has at /workbench.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WorkspaceArg {
+    /// An empty directory of its own
+    None,
+    /// The project itself
+    Bind,
+}
+
+/// Options of `min ls`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Boxes of every project, and every ended one (else the last 20)
+    #[arg(short, long)]
+    pub all: bool,
+    /// Only boxes in this state
+    #[arg(long, value_parser = state)]
+    pub state: Option<State>,
+}
+
+/// One box.
+#[derive(Debug, Args)]
+pub struct OneBox {
+    /// A name, an id, or at least six digits of an id's beginning or end
+    #[arg(value_name = "BOX", value_parser = address)]
+    pub address: String,
+}
+
+/// Several boxes.
+#[derive(Debug, Args)]
+pub struct SomeBoxes {
+    /// Names, ids, or at least six digits of an id's beginning or end
+    #[arg(value_name = "BOX", required = true, value_parser = address)]
+    pub addresses: Vec<String>,
+}
+
+/// Options of `min logs`.
+#[derive(Debug, Args)]
+pub struct LogsArgs {
+    /// Which box.
+    #[command(flatten)]
+    pub one: OneBox,
+    /// Go on until the box has ended
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Only the last lines, so many
+    #[arg(long, value_name = "N", conflicts_with = "since")]
+    pub tail: Option<u64>,
+    /// Only what was printed since a time (RFC 3339) or for a duration up to now
+    #[arg(long, value_name = "TIME|DURATION", value_parser = since)]
+    pub since: Option<Since>,
+    /// Begin each line with the time it was printed
+    #[arg(short, long)]
+    pub timestamps: bool,
+    /// Only what was printed to this stream
+    #[arg(long, value_enum)]
+    pub stream: Option<StreamArg>,
+}
+
+/// A moment in the past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Since {
+    /// By the clock.
+    Time(minimal_proto::Timestamp),
+    /// Before now.
+    Ago(Duration),
+}
+
+/// A stream by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StreamArg {
+    /// Standard output
+    Stdout,
+    /// Standard error
+    Stderr,
+}
+
+impl From<StreamArg> for Stream {
+    fn from(stream: StreamArg) -> Self {
+        match stream {
+            StreamArg::Stdout => Self::Stdout,
+            StreamArg::Stderr => Self::Stderr,
+        }
+    }
+}
+
+/// Options of `min wait`.
+#[derive(Debug, Args)]
+pub struct WaitArgs {
+    /// Which boxes.
+    #[command(flatten)]
+    pub some: SomeBoxes,
+    /// Give up after this time, with exit status 1
+    #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
+    pub timeout: Option<Duration>,
+    /// Where to write the ending.
+    #[command(flatten)]
+    pub ending: EndingArgs,
+}
+
+/// Options of `min events`.
+#[derive(Debug, Args)]
+pub struct EventsArgs {
+    /// Which box.
+    #[command(flatten)]
+    pub one: OneBox,
+    /// Go on until the box has ended
+    #[arg(short, long)]
+    pub follow: bool,
+}
+
+/// Options of `min stop`.
+#[derive(Debug, Args)]
+pub struct StopArgs {
+    /// Which boxes.
+    #[command(flatten)]
+    pub some: SomeBoxes,
+    /// Kill at once
+    #[arg(short, long)]
+    pub force: bool,
+    /// How long to wait between TERM and KILL
+    #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "force", allow_hyphen_values = true)]
+    pub grace: Option<Duration>,
+}
+
+/// Options of `min kill`.
+#[derive(Debug, Args)]
+pub struct KillArgs {
+    /// The signal, by name or number
+    #[arg(short, long, value_name = "SIGNAL", default_value = "TERM")]
+    pub signal: Signal,
+    /// Which boxes.
+    #[command(flatten)]
+    pub some: SomeBoxes,
+}
+
+/// Options of `min rm`.
+#[derive(Debug, Args)]
+pub struct RemoveArgs {
+    /// Which boxes.
+    #[command(flatten)]
+    pub some: SomeBoxes,
+    /// Kill boxes that run
+    #[arg(short, long)]
+    pub force: bool,
+}
+
+/// A shell that completions are made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    /// bash
+    Bash,
+    /// zsh
+    Zsh,
+    /// fish
+    Fish,
+}
+
+fn duration(text: &str) -> Result<Duration, minimal_proto::duration::ParseDurationError> {
+    minimal_proto::duration::parse(text)
+}
+
+fn address(text: &str) -> Result<String, &'static str> {
+    match text.is_empty() {
+        true => Err("a box has no empty name"),
+        false => Ok(text.to_owned()),
+    }
+}
+
+fn state(text: &str) -> Result<State, String> {
+    State::ALL.into_iter().find(|state| state.as_str() == text).ok_or_else(|| {
+        let known: Vec<_> = State::ALL.iter().map(|state| state.as_str()).collect();
+        format!("no such state: one of {}", known.join(", "))
+    })
+}
+
+fn since(text: &str) -> Result<Since, String> {
+    if let Ok(time) = text.parse() {
+        return Ok(Since::Time(time));
+    }
+    match minimal_proto::duration::parse(text) {
+        Ok(ago) => Ok(Since::Ago(ago)),
+        Err(error) => Err(format!("neither a time such as 2026-01-02T03:04:05Z, nor: {error}")),
+    }
+}

@@ -1,0 +1,212 @@
+//! The checks that need no daemon.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use minimal_linux::probe::ProbeFailure;
+
+use super::Check;
+use crate::env::Env;
+use crate::output::size;
+
+/// The oldest kernel that has all that boxes are made with: overlays for ordinary users came with
+/// 5.11, and changing a mount's attributes with 5.12.
+const KERNEL: (u32, u32) = (5, 12);
+
+/// Less free space than this is worth a word: a few boxes' logs at their limit.
+const SPACE: u64 = 1 << 30;
+
+/// The kernel's version.
+pub(super) fn kernel(release: &str) -> Check {
+    let name = "kernel";
+    let mut numbers =
+        release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
+    match (numbers.next(), numbers.next()) {
+        (Some(major), Some(minor)) if (major, minor) < KERNEL => Check::fail(
+            name,
+            format!("Linux {release} is too old"),
+            format!("boot Linux {}.{} or later", KERNEL.0, KERNEL.1),
+        ),
+        (Some(_), Some(_)) => Check::ok(name, format!("Linux {release}")),
+        _ => Check::warn(name, format!("Linux {release} is of an unknown form"), "none known"),
+    }
+}
+
+/// What the kernel says about user namespaces; none where it has no such setting.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Kernel {
+    max_user_namespaces: Option<u64>,
+    unprivileged_userns_clone: Option<u64>,
+    apparmor_restrict: Option<u64>,
+}
+
+impl Kernel {
+    pub(super) fn read() -> Self {
+        let number = |name: &str| {
+            let text = std::fs::read_to_string(format!("/proc/sys/{name}")).ok()?;
+            text.trim().parse().ok()
+        };
+        Self {
+            max_user_namespaces: number("user/max_user_namespaces"),
+            unprivileged_userns_clone: number("kernel/unprivileged_userns_clone"),
+            apparmor_restrict: number("kernel/apparmor_restrict_unprivileged_userns"),
+        }
+    }
+}
+
+/// Whether boxes can be isolated: it was tried.
+pub(super) fn user_namespaces(probed: Result<(), ProbeFailure>, kernel: &Kernel) -> Check {
+    let name = "user namespaces";
+    let Err(failure) = probed else { return Check::ok(name, "work") };
+    let message = failure.to_string();
+    if kernel.max_user_namespaces == Some(0) {
+        let message = format!("{message} (user.max_user_namespaces is 0)");
+        return Check::fail(name, message, "as root: sysctl -w user.max_user_namespaces=65536");
+    }
+    if kernel.unprivileged_userns_clone == Some(0) {
+        let message = format!("{message} (kernel.unprivileged_userns_clone is 0)");
+        return Check::fail(name, message, "as root: sysctl -w kernel.unprivileged_userns_clone=1");
+    }
+    if kernel.apparmor_restrict == Some(1) {
+        let message = format!("{message} (AppArmor restricts them)");
+        let setting = "kernel.apparmor_restrict_unprivileged_userns=0";
+        return Check::fail(name, message, format!("as root: sysctl -w {setting}"));
+    }
+    Check::fail(
+        name,
+        message,
+        "if this is a container, start it with a seccomp and AppArmor profile that allows user \
+         namespaces and mounts",
+    )
+}
+
+/// The state directory: whose, how open, where, how full.
+pub(super) fn state_dir(path: &Path) -> Check {
+    let name = "state directory";
+    let shown = path.display();
+    let meta = match std::fs::metadata(path) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Check::ok(name, format!("`{shown}` is made when it is needed"));
+        }
+        Err(error) => {
+            let fix = "make it readable, or set MINIMAL_STATE_DIR to another directory";
+            return Check::fail(name, format!("`{shown}`: {error}"), fix);
+        }
+    };
+    let (owner, ours) = (meta.uid(), rustix::process::geteuid().as_raw());
+    if owner != ours {
+        let fix = "set MINIMAL_STATE_DIR to a directory of your own";
+        return Check::fail(name, format!("`{shown}` belongs to user {owner}"), fix);
+    }
+    if meta.mode() & 0o077 != 0 {
+        let message = format!("`{shown}` is open to others (mode {:o})", meta.mode() & 0o7777);
+        return Check::fail(name, message, format!("chmod 700 {shown}"));
+    }
+    let (Ok(statfs), Ok(space)) = (rustix::fs::statfs(path), rustix::fs::statvfs(path)) else {
+        return Check::ok(name, format!("`{shown}`"));
+    };
+    let free = space.f_bavail.saturating_mul(space.f_frsize);
+    let system = file_system(statfs.f_type);
+    let message = format!("`{shown}` on {system}, {} free", size(free));
+    match system {
+        "tmpfs" => {
+            let fix = "set MINIMAL_STATE_DIR to a directory on a disk";
+            Check::warn(name, format!("{message}: it is gone after a reboot"), fix)
+        }
+        "nfs" | "cifs" | "fuse" => {
+            let fix = "set MINIMAL_STATE_DIR to a directory on a local disk";
+            Check::warn(name, format!("{message}: locks and overlays may not work"), fix)
+        }
+        _ if free < SPACE => Check::warn(name, message, "remove ended boxes: `min ls --all`"),
+        _ => Check::ok(name, message),
+    }
+}
+
+/// Names of file systems by statfs(2)'s numbers.
+#[expect(
+    clippy::cast_sign_loss,
+    clippy::cast_possible_truncation,
+    reason = "magic numbers are 32 bits"
+)]
+fn file_system(magic: impl Into<i64>) -> &'static str {
+    match magic.into() as u32 {
+        0xef53 => "ext4",
+        0x9123_683e => "btrfs",
+        0x5846_5342 => "xfs",
+        0x2fc1_2fc1 => "zfs",
+        0xca45_1a4e => "bcachefs",
+        0x0102_1994 => "tmpfs",
+        0x794c_7630 => "overlay",
+        0x6969 => "nfs",
+        0xff53_4d42 | 0xfe53_4d42 => "cifs",
+        0x6573_5546 => "fuse",
+        _ => "another file system",
+    }
+}
+
+/// With systemd, whether a user's daemon outlives the last logout. Nothing without one.
+pub(super) fn linger(env: &Env) -> Option<Check> {
+    let runtime = env.path("XDG_RUNTIME_DIR")?;
+    if !runtime.join("systemd/private").exists() {
+        return None;
+    }
+    let name = "systemd linger";
+    let user = env.get("USER").or_else(|| env.get("LOGNAME"))?;
+    if Path::new("/var/lib/systemd/linger").join(user).exists() {
+        return Some(Check::ok(name, "on: boxes outlive the last logout"));
+    }
+    Some(Check::warn(
+        name,
+        "off: systemd may end boxes when you log out",
+        format!("loginctl enable-linger {}", user.to_string_lossy()),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::super::Status;
+    use super::*;
+
+    #[test]
+    fn kernels_are_compared_by_number() {
+        for (release, status) in [
+            ("5.4.0-150-generic", Status::Fail),
+            ("5.12.0", Status::Ok),
+            ("6.18.44", Status::Ok),
+            ("10.0", Status::Ok),
+            ("odd", Status::Warn),
+        ] {
+            assert_eq!(kernel(release).status, status, "{release}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_the_setting_that_is_in_the_way() {
+        let refused = || Err(ProbeFailure { step: "make a user and mount namespace", errno: 1 });
+        let check = |kernel| user_namespaces(refused(), &kernel).fix.unwrap();
+        let kernel = Kernel { max_user_namespaces: Some(0), ..Kernel::default() };
+        assert!(check(kernel).contains("user.max_user_namespaces"));
+        let kernel = Kernel { unprivileged_userns_clone: Some(0), ..Kernel::default() };
+        assert!(check(kernel).contains("unprivileged_userns_clone"));
+        let kernel = Kernel { apparmor_restrict: Some(1), ..Kernel::default() };
+        assert!(check(kernel).contains("apparmor"));
+        assert!(check(Kernel::default()).contains("container"));
+        assert_eq!(user_namespaces(Ok(()), &Kernel::default()).status, Status::Ok);
+    }
+
+    #[test]
+    fn a_state_directory_is_ours_alone() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(state_dir(&root.path().join("none")).status, Status::Ok);
+        let open = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(root.path(), open).unwrap();
+        let check = state_dir(root.path());
+        assert_eq!(
+            (check.status, check.fix.unwrap().starts_with("chmod 700")),
+            (Status::Fail, true)
+        );
+    }
+}

@@ -1,0 +1,30 @@
+//! `min kill`
+
+use super::several::{ask_each, resolve, tell};
+use crate::args::KillArgs;
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::run::address;
+
+/// Sends one signal to the command of each box.
+pub(super) async fn run(context: &Context, args: &KillArgs) -> Result<Exit, Failure> {
+    let (client, records, mut worst) = resolve(context, &args.some).await?;
+    let signal = args.signal;
+    let answers = ask_each(&records, |record| {
+        let (client, id) = (client.clone(), record.id);
+        async move { client.signal(id, signal).await }
+    })
+    .await;
+    for (record, answer) in records.iter().zip(answers) {
+        let name = address(record);
+        match answer {
+            Ok(()) => context.printer.detail(&format!("Sent {signal} to box {name}.")),
+            Err(error) => {
+                let attempt = format!("send {signal} to box {name}");
+                worst = worst.or_worse(tell(context, &Failure::from(error).while_trying(attempt)));
+            }
+        }
+    }
+    Ok(worst)
+}

@@ -1,0 +1,80 @@
+//! The commands, one module each.
+
+mod completions;
+pub mod doctor;
+mod events;
+mod host;
+mod kill;
+mod list;
+mod logs;
+mod remove;
+mod run;
+mod several;
+mod show;
+mod stop;
+mod version;
+mod wait;
+
+use crate::args::{BoxVerb, Command, EndingArgs, HostVerb};
+use crate::context::Context;
+use crate::ending_file::EndingFile;
+use crate::error::Failure;
+use crate::exit::Exit;
+
+/// Where a command writes the ending, if it has one.
+#[must_use]
+pub fn ending_args(command: &Command) -> Option<&EndingArgs> {
+    match command {
+        Command::Run(args) | Command::Box { verb: BoxVerb::Run(args) } => Some(&args.ending),
+        Command::Wait(args) | Command::Box { verb: BoxVerb::Wait(args) } => Some(&args.ending),
+        _ => None,
+    }
+}
+
+/// Whether a command makes a box: its faults say that nothing was run.
+#[must_use]
+pub fn is_run(command: &Command) -> bool {
+    matches!(command, Command::Run(_) | Command::Box { verb: BoxVerb::Run(_) })
+}
+
+/// Carries a command out.
+///
+/// # Errors
+/// It was not done.
+pub async fn dispatch(
+    context: &Context,
+    command: Command,
+    ending: &mut EndingFile,
+) -> Result<Exit, Failure> {
+    let command = match command {
+        Command::Box { verb } => match verb {
+            BoxVerb::Run(args) => Command::Run(args),
+            BoxVerb::List(args) => Command::Ls(args),
+            BoxVerb::Show(args) => Command::Show(args),
+            BoxVerb::Logs(args) => Command::Logs(args),
+            BoxVerb::Wait(args) => Command::Wait(args),
+            BoxVerb::Events(args) => Command::Events(args),
+            BoxVerb::Stop(args) => Command::Stop(args),
+            BoxVerb::Kill(args) => Command::Kill(args),
+            BoxVerb::Rm(args) => Command::Rm(args),
+        },
+        other => other,
+    };
+    match command {
+        Command::Run(args) => run::run(context, &args, ending).await,
+        Command::Ls(args) => list::run(context, &args).await,
+        Command::Show(args) => show::run(context, &args).await,
+        Command::Logs(args) => logs::run(context, &args).await,
+        Command::Wait(args) => wait::run(context, &args, ending).await,
+        Command::Events(args) => events::run(context, &args).await,
+        Command::Stop(args) => stop::run(context, &args).await,
+        Command::Kill(args) => kill::run(context, &args).await,
+        Command::Rm(args) => remove::run(context, &args).await,
+        Command::Host { verb: HostVerb::Show } => host::show(context).await,
+        Command::Host { verb: HostVerb::Stop(args) } => host::stop(context, &args).await,
+        Command::Doctor => doctor::run(context).await,
+        Command::Version => version::run(context).await,
+        Command::Completions { shell } => completions::run(context, shell),
+        Command::Box { .. } => unreachable!("replaced by its shortcut above"),
+    }
+}

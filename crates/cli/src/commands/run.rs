@@ -1,0 +1,146 @@
+//! `min run`
+
+use minimal_proto::api::{BoxRecord, CreateBox};
+use minimal_proto::ending::StartFault;
+use minimal_proto::{BoxName, Ending, ErrorCode, Reason};
+use serde_json::json;
+
+use crate::args::{Format, RunArgs};
+use crate::context::Context;
+use crate::ending_file::EndingFile;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::run::{self, Attended, Created, Signals, address};
+
+/// Runs a command in a fresh box.
+pub(super) async fn run(
+    context: &Context,
+    args: &RunArgs,
+    ending_file: &mut EndingFile,
+) -> Result<Exit, Failure> {
+    let request = run::request(context, args).map_err(run::nothing_was_run)?;
+    if args.explain {
+        return explain(context, &request);
+    }
+    let mut signals = Signals::listen().map_err(|error| {
+        run::nothing_was_run(
+            Failure::new(ErrorCode::Internal, "listen for signals").because(&error),
+        )
+    })?;
+    let created = run::create(context, &request, &mut signals).await?;
+    let record = created.record.clone();
+    if let Some(ending) = record.ending.as_ref().filter(|ending| started_not(ending)) {
+        ending_file.ended(record.id, record.name.as_ref(), ending);
+        let failure = not_started(&record, ending);
+        // Told here, so that the last line is about what is left of the box.
+        context.printer.failure(&failure);
+        close(context, args, &created).await;
+        return Ok(failure.exit);
+    }
+    if args.detach {
+        match context.printer.format() {
+            Format::Table => context.printer.line(&record.id.to_string())?,
+            Format::Json | Format::Jsonl => context.printer.json(&record)?,
+        }
+        return Ok(Exit::Done);
+    }
+    attended(context, args, &request, created, ending_file, &mut signals).await
+}
+
+async fn attended(
+    context: &Context,
+    args: &RunArgs,
+    request: &CreateBox,
+    created: Created,
+    ending_file: &mut EndingFile,
+    signals: &mut Signals,
+) -> Result<Exit, Failure> {
+    let (client, record) = (created.client.clone(), created.record.clone());
+    let attended = run::attend(context, created, request.start.input, signals).await?;
+    let Attended { ending, exit } = attended;
+    ending_file.ended(record.id, record.name.as_ref(), &ending);
+    let name = address(&record);
+    match ending.reason() {
+        Reason::Lost => context.printer.failure(&lost(&record, &ending)),
+        Reason::Timeout => context.printer.note(&format!("Box {name} ran past its timeout.")),
+        Reason::Stopped => context.printer.note(&format!("Box {name} was stopped.")),
+        _ => {}
+    }
+    close(context, args, &Created { client, record, pending: Vec::new() }).await;
+    Ok(exit)
+}
+
+/// What is left of the box: removed on request, else named.
+async fn close(context: &Context, args: &RunArgs, created: &Created) {
+    let Created { client, record, .. } = created;
+    if args.rm {
+        // Without it the daemon removes the box a minute later.
+        if let Err(error) = client.acknowledge(record.id).await {
+            context.printer.detail(&Failure::from(error).in_one_line());
+        }
+    } else if !args.detach {
+        let name = address(record);
+        context.printer.note(&format!("Kept box {name}. Remove it with min box rm {name}."));
+    }
+}
+
+fn started_not(ending: &Ending) -> bool {
+    ending.reason() == Reason::StartFailed
+}
+
+/// A start that failed: the box is there, and its ending says why.
+pub(super) fn not_started(record: &BoxRecord, ending: &Ending) -> Failure {
+    let text = |key: &str| ending.detail().get(key).and_then(serde_json::Value::as_str);
+    let name = address(record);
+    let failure = Failure::new(ErrorCode::StartFailed, format!("box {name} did not start"))
+        .exit(Exit::Ending(ending.shell_status()))
+        .detail("box", record.id.to_string())
+        .detail("ending", json!(ending));
+    let failure = match text("message") {
+        Some(message) => Failure { causes: vec![message.to_owned()], ..failure },
+        None => failure,
+    };
+    match ending.start_fault() {
+        Some(StartFault::NotFound) => failure.hint(
+            "a box sees the host's /usr, and nothing of your home; a path in it begins with /",
+        ),
+        Some(StartFault::NotExecutable) => failure,
+        Some(StartFault::Other) | None => {
+            failure.hint(format!("`min show {name}` has the details, `min doctor` checks the host"))
+        }
+    }
+}
+
+/// Nobody saw the end.
+pub(super) fn lost(record: &BoxRecord, ending: &Ending) -> Failure {
+    let name = address(record);
+    Failure::new(
+        ErrorCode::ExitUnknown,
+        format!("box {name} was lost: its keeper is gone, and nobody saw how its command ended"),
+    )
+    .exit(Exit::Ending(ending.shell_status()))
+    .detail("box", record.id.to_string())
+    .hint(format!("what it printed until then is kept: `min logs {name}`"))
+}
+
+/// Prints what would be set up.
+fn explain(context: &Context, request: &CreateBox) -> Result<Exit, Failure> {
+    let spec = &request.spec;
+    let program = spec.execution.exec.first().expect("a checked spec has a program");
+    let named = spec.identity.name.clone();
+    let name = named.unwrap_or_else(|| BoxName::ad_hoc(program.as_bytes(), 1));
+    let steps = minimal_keeper::plan::explain(spec, &name);
+    match context.printer.format() {
+        Format::Table => {
+            for step in &steps {
+                context.printer.line(step)?;
+            }
+        }
+        Format::Json | Format::Jsonl => {
+            context
+                .printer
+                .json(&json!({"schema": "min/v1/plan", "spec": spec, "steps": steps}))?;
+        }
+    }
+    Ok(Exit::Done)
+}

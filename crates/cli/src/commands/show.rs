@@ -1,0 +1,61 @@
+//! `min show`
+
+use minimal_proto::api::BoxRecord;
+
+use crate::args::{Format, OneBox};
+use crate::context::Context;
+use crate::daemon;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::output::{Table, ending_in_words, size};
+
+/// Shows one box's record.
+pub(super) async fn run(context: &Context, args: &OneBox) -> Result<Exit, Failure> {
+    let client = daemon::contact(context).await?;
+    let record = client.get(&args.address).await?;
+    match context.printer.format() {
+        Format::Table => context.printer.data(table(&record).as_bytes())?,
+        Format::Json | Format::Jsonl => context.printer.json(&record)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn table(record: &BoxRecord) -> String {
+    let mut table = Table::plain();
+    let mut row = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            table.row([name.to_owned(), value]);
+        }
+    };
+    row("id", Some(record.id.to_string()));
+    row("name", record.name.as_ref().map(ToString::to_string));
+    row("state", record.state.map(|state| state.to_string()));
+    row("health", Some(record.health.to_string()));
+    row("why", record.health_reason.clone());
+    if let Some(ending) = &record.ending {
+        row("ending", Some(ending_in_words(ending)));
+        let said = |key: &str| ending.detail().get(key).and_then(serde_json::Value::as_str);
+        row("step", said("step").map(str::to_owned));
+        row("reason", said("message").map(str::to_owned));
+        row("status", Some(ending.shell_status().to_string()));
+    }
+    row("program", record.program.clone());
+    row("project", record.project_root.as_ref().map(minimal_proto::ByteString::to_lossy));
+    row("host", Some(format!("{} ({})", record.host, record.provider)));
+    row("created", record.created_at.map(|time| time.to_string()));
+    row("started", record.started_at.map(|time| time.to_string()));
+    row("ended", record.ended_at.map(|time| time.to_string()));
+    row("log", Some(size(record.log.bytes)));
+    let dropped = record.log.dropped_bytes;
+    row("dropped", (dropped > 0).then(|| size(dropped)));
+    row("disk", record.disk_bytes.map(size));
+    if let Some(enforcement) = &record.enforcement {
+        row("namespaces", Some(enforcement.namespaces.join(", ")));
+        row("users", Some(enforcement.users.clone()));
+        row("network", Some(enforcement.network.clone()));
+        for missing in &enforcement.missing {
+            row("missing", Some(format!("{}: {}", missing.what, missing.why)));
+        }
+    }
+    table.render()
+}

@@ -1,0 +1,171 @@
+//! The only place that writes to standard output and standard error.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _, Write as _};
+
+use minimal_proto::ErrorCode;
+use minimal_proto::stream::Stream;
+use serde::Serialize;
+
+use crate::args::{Color, Format, Global};
+use crate::env::Env;
+use crate::error::Failure;
+use crate::exit::Exit;
+
+/// Writes data and talk.
+#[derive(Clone, Copy, Debug)]
+pub struct Printer {
+    format: Format,
+    talk: Talk,
+    color: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Talk {
+    Quiet,
+    Normal,
+    Verbose,
+}
+
+impl Printer {
+    /// A printer as the options say.
+    #[must_use]
+    pub fn new(global: &Global, env: &Env) -> Self {
+        let color = match global.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => !env.has("NO_COLOR") && io::stderr().is_terminal(),
+        };
+        let talk = match (global.quiet, global.verbose) {
+            (true, _) => Talk::Quiet,
+            (_, true) => Talk::Verbose,
+            _ => Talk::Normal,
+        };
+        Self { format: global.output, talk, color }
+    }
+
+    /// How data is printed.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Prints data: bytes, as they are.
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub fn data(&self, bytes: &[u8]) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(|error| stdout_failed(&error))
+    }
+
+    /// Prints output of a box where it belongs. Standard error that cannot be written costs only
+    /// what was written to it.
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub fn output(&self, stream: Stream, bytes: &[u8]) -> Result<(), Failure> {
+        match stream {
+            Stream::Stdout | Stream::Pty => self.data(bytes),
+            Stream::Stderr => {
+                drop(io::stderr().lock().write_all(bytes));
+                Ok(())
+            }
+        }
+    }
+
+    /// Prints a line of data.
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub fn line(&self, text: &str) -> Result<(), Failure> {
+        self.data(format!("{text}\n").as_bytes())
+    }
+
+    /// Prints one JSON value: over several lines, or with `jsonl` on one.
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub fn json<T: Serialize>(&self, value: &T) -> Result<(), Failure> {
+        let text = match self.format {
+            Format::Jsonl => serde_json::to_string(value),
+            Format::Json | Format::Table => serde_json::to_string_pretty(value),
+        };
+        self.line(&text.expect("what is printed has text keys"))
+    }
+
+    /// Prints one JSON value on one line.
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub fn json_line<T: Serialize>(&self, value: &T) -> Result<(), Failure> {
+        self.line(&serde_json::to_string(value).expect("what is printed has text keys"))
+    }
+
+    /// Talks, unless asked to be quiet.
+    pub fn note(&self, text: &str) {
+        if self.talk != Talk::Quiet {
+            self.talk(text);
+        }
+    }
+
+    /// Talks if asked to say more.
+    pub fn detail(&self, text: &str) {
+        if self.talk == Talk::Verbose {
+            self.talk(text);
+        }
+    }
+
+    /// Warns: about something that may be wrong, whatever was asked for.
+    pub fn warn(&self, text: &str) {
+        self.talk(&format!("{} {text}", self.paint("warning:", "33")));
+    }
+
+    /// Tells a failure: as text, or in machine modes as one object.
+    pub fn failure(&self, failure: &Failure) {
+        if failure.silent {
+            return;
+        }
+        if self.format != Format::Table {
+            return self.talk(&failure.to_json().to_string());
+        }
+        let mut text = format!("{} {}", self.paint("error:", "1;31"), failure.message);
+        for cause in &failure.causes {
+            write!(text, "\n  caused by: {cause}").expect("a String takes all");
+        }
+        if let Some(hint) = &failure.hint {
+            write!(text, "\n{} {hint}", self.paint("hint:", "1;36")).expect("a String takes all");
+        }
+        self.talk(&text);
+    }
+
+    fn talk(&self, text: &str) {
+        // Nobody can be told that standard error cannot be written; the exit status is unharmed.
+        drop(io::stderr().lock().write_all(format!("{}\n", self.harmless(text)).as_bytes()));
+    }
+
+    /// Names and messages may hold bytes that a terminal would act on; ours are colours only.
+    fn harmless(&self, text: &str) -> String {
+        text.chars()
+            .map(|c| match c {
+                '\n' | '\t' => c,
+                '\u{1b}' if self.color => c,
+                c if c.is_control() => '\u{fffd}',
+                c => c,
+            })
+            .collect()
+    }
+
+    fn paint(&self, text: &str, code: &str) -> String {
+        if self.color { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}
+
+fn stdout_failed(error: &io::Error) -> Failure {
+    let failure = Failure::new(ErrorCode::OutputFailed, "write to standard output").because(error);
+    match error.kind() {
+        // As a program without a handler would, that dies of SIGPIPE.
+        io::ErrorKind::BrokenPipe => Failure { silent: true, ..failure.exit(Exit::StdoutClosed) },
+        _ => failure,
+    }
+}

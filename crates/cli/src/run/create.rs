@@ -1,0 +1,176 @@
+//! From the command line to a box.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::time::Duration;
+
+use minimal_proto::api::{BoxRecord, CreateBox, StartOptions};
+use minimal_proto::spec::{EnvSource, Workspace};
+use minimal_proto::{ByteString, ErrorCode, Signal, Spec};
+use minimal_sdk::{CallError, Client};
+use uuid::Uuid;
+
+use super::{Signals, input};
+use crate::args::{RunArgs, WorkspaceArg};
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::project::Project;
+use crate::{daemon, variables};
+
+/// A box that was made, and the signals that came while it was.
+#[derive(Debug)]
+pub struct Created {
+    /// The client that made it.
+    pub client: Client,
+    /// Its record.
+    pub record: BoxRecord,
+    /// Signals that are to be passed on.
+    pub pending: Vec<Signal>,
+}
+
+/// The request that a command line asks for.
+///
+/// # Errors
+/// A mistake of usage, or something that is refused.
+pub fn request(context: &Context, args: &RunArgs) -> Result<CreateBox, Failure> {
+    let exec = command(args)?;
+    let values = variables::collect(&args.env_file, &args.env, &context.env)?;
+    let home = context.home();
+    let project = Project::find(home.as_deref());
+    if project.is_none() {
+        context.printer.warn("the working directory is gone: the box belongs to no project");
+    }
+    let mut spec = Spec::task(exec);
+    spec.identity.name.clone_from(&args.name);
+    spec.execution.env = values.keys().map(|name| (name.clone(), EnvSource::Given)).collect();
+    spec.execution.timeout_ms = args.timeout.map(milliseconds);
+    spec.execution.cwd = args.workdir.clone().map(ByteString::from);
+    if args.workspace == WorkspaceArg::Bind {
+        let Some(project) = &project else {
+            return Err(Failure::new(
+                ErrorCode::Refused,
+                "--workspace bind: there is no project, since the working directory is gone",
+            ));
+        };
+        project.check_bind(home.as_deref(), &context.paths()?.state_dir)?;
+        spec.files.workspace = Workspace::Bind;
+        if spec.execution.cwd.is_none() {
+            spec.execution.cwd = project.below_root().map(Path::as_os_str).map(ByteString::from);
+        }
+    }
+    spec.files.project_root = project.map(|project| project.root.into_os_string().into());
+    spec.check(values.iter())
+        .map_err(|error| Failure::new(ErrorCode::InvalidSpec, error.to_string()))?;
+    let input = !args.detach && !args.no_stdin && input::is_worth_reading();
+    let start = StartOptions { input, pin: !args.detach, remove: args.rm };
+    Ok(CreateBox { spec, values, start })
+}
+
+/// The argv. Words before `--` are kept for names of tasks, of which there are none yet.
+fn command(args: &RunArgs) -> Result<Vec<ByteString>, Failure> {
+    if args.words.is_empty() && !args.argv.is_empty() {
+        return Ok(args.argv.iter().cloned().map(ByteString::from).collect());
+    }
+    let words: Vec<&OsStr> = args.words.iter().chain(&args.argv).map(OsString::as_os_str).collect();
+    if words.is_empty() {
+        return Err(Failure::usage("there is no command to run")
+            .hint("write it behind two dashes: `min run -- <command>`"));
+    }
+    let shown: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let shown: String = shown.join(" ").chars().take(200).collect();
+    Err(Failure::usage(format!(
+        "`{}` is no option, and a command stands behind two dashes",
+        args.words.first().map(|word| word.to_string_lossy()).unwrap_or_default()
+    ))
+    .hint(format!("write `min run -- {shown}`")))
+}
+
+/// Whole milliseconds, at least one: a limit of nothing is no limit.
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).max(1)
+}
+
+/// Makes the box and starts it.
+///
+/// # Errors
+/// Nothing was run, or it is not known; the message says which.
+pub(crate) async fn create(
+    context: &Context,
+    request: &CreateBox,
+    signals: &mut Signals,
+) -> Result<Created, Failure> {
+    let client = tokio::select! {
+        client = daemon::contact(context) => client.map_err(nothing_was_run)?,
+        signal = signals.next() => {
+            let failure = Failure::new(ErrorCode::Interrupted, "interrupted");
+            return Err(nothing_was_run(failure.exit(Exit::Interrupted(signal))));
+        }
+    };
+    let mut pending = Vec::new();
+    let created = {
+        let creating = client.create(request, Uuid::now_v7());
+        tokio::pin!(creating);
+        loop {
+            tokio::select! {
+                created = &mut creating => break created,
+                signal = signals.next() => {
+                    let ends = |signal: &Signal| [Signal::INT, Signal::TERM].contains(signal);
+                    if ends(&signal) && pending.iter().any(ends) {
+                        return Err(Failure::new(
+                            ErrorCode::Interrupted,
+                            "interrupted while the box was being made; it may run",
+                        )
+                        .hint("`min ls` shows whether it does")
+                        .exit(Exit::Interrupted(signal)));
+                    }
+                    pending.push(signal);
+                }
+            }
+        }
+    };
+    match created {
+        Ok(record) => Ok(Created { client, record, pending }),
+        Err(error @ (CallError::GaveUp { .. } | CallError::Lost { .. })) => {
+            Err(Failure::from(error)
+                .while_trying("it is not known whether the box was made")
+                .hint("`min ls` shows whether it was")
+                .exit(Exit::Unknown))
+        }
+        Err(error) => Err(nothing_was_run(error.into())),
+    }
+}
+
+/// Says so, and takes a status that no command's own could be taken for, where there is one.
+pub(crate) fn nothing_was_run(mut failure: Failure) -> Failure {
+    failure.message = format!("nothing was run: {}", failure.message);
+    if let Exit::Fault(code) = failure.exit
+        && !(2..=8).contains(&code.exit_status())
+    {
+        failure.exit = Exit::Unknown;
+    }
+    failure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_before_a_box_have_statuses_of_their_own() {
+        for code in ErrorCode::ALL {
+            let failure = nothing_was_run(Failure::new(*code, "x"));
+            assert!(matches!(failure.exit.status(), 2..=8 | 125), "{code}");
+            assert_eq!(failure.message, "nothing was run: x");
+        }
+        let failure = Failure::new(ErrorCode::Interrupted, "x");
+        let failure = nothing_was_run(failure.exit(Exit::Interrupted(Signal::INT)));
+        assert_eq!(failure.exit.status(), 130);
+    }
+
+    #[test]
+    fn a_timeout_is_never_rounded_to_none() {
+        assert_eq!(milliseconds(Duration::from_nanos(1)), 1);
+        assert_eq!(milliseconds(Duration::from_millis(1500)), 1500);
+    }
+}

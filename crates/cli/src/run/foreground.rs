@@ -1,0 +1,237 @@
+//! The client in a box's foreground: one loop, one kind of event at a time.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use minimal_proto::api::{BoxRecord, StopBox};
+use minimal_proto::{Ending, ErrorCode, Signal};
+use minimal_sdk::{
+    AttachHandle, AttachOptions, AttachStream, CallError, Client, StreamError, StreamEvent,
+};
+use tokio::task::JoinSet;
+
+use super::input::pass_on;
+use super::relay::{Act, Relay};
+use super::writer::{Writer, Written};
+use super::{Created, Signals};
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+
+/// How long to ask what became of a box whose reader has left, before saying that it runs on.
+const LOOK_LIMIT: Duration = Duration::from_millis(500);
+
+/// How a box ended under its client's eyes.
+#[derive(Debug)]
+pub struct Attended {
+    /// The ending.
+    pub ending: Ending,
+    /// The exit status of the client.
+    pub exit: Exit,
+}
+
+/// Everything the loop waits for.
+enum Event {
+    Stream(Result<StreamEvent, StreamError>),
+    Written(Written),
+    Signal(Signal),
+    Stopped(Result<(), CallError>),
+    InputFailed(Option<io::Error>),
+}
+
+struct Foreground<'a> {
+    context: &'a Context,
+    client: Client,
+    record: BoxRecord,
+    handle: AttachHandle,
+    writer: Writer,
+    relay: Relay,
+    stops: JoinSet<Result<BoxRecord, CallError>>,
+    inputs: JoinSet<Option<io::Error>>,
+    ended: Option<Ending>,
+}
+
+/// Attaches to the box that was just made, and stays until it has ended.
+///
+/// # Errors
+/// The ending is not known, or the output cannot be written: the box runs on.
+pub async fn attend(
+    context: &Context,
+    created: Created,
+    input: bool,
+    signals: &mut Signals,
+) -> Result<Attended, Failure> {
+    let Created { client, record, pending } = created;
+    let options = AttachOptions { input, pin: true, ..AttachOptions::default() };
+    let (mut stream, handle) = client
+        .attach(record.id, options)
+        .await
+        .map_err(|error| unknown(&record, StreamError::Lost(error)))?;
+    let mut foreground = Foreground {
+        context,
+        client,
+        record,
+        handle,
+        writer: Writer::new(),
+        relay: Relay::default(),
+        stops: JoinSet::new(),
+        inputs: JoinSet::new(),
+        ended: None,
+    };
+    if input {
+        foreground.inputs.spawn(pass_on(foreground.handle.clone()));
+    }
+    for signal in pending {
+        foreground.signal(signal);
+    }
+    foreground.attend(&mut stream, signals).await
+}
+
+impl Foreground<'_> {
+    async fn attend(
+        mut self,
+        stream: &mut AttachStream,
+        signals: &mut Signals,
+    ) -> Result<Attended, Failure> {
+        loop {
+            if let Some(ending) = self.ended.take_if(|_| self.writer.is_idle()) {
+                let died_of_int = ending.signal() == Some(Signal::INT);
+                let exit = match died_of_int && self.relay.was_interrupted() {
+                    true => Exit::DieOf(Signal::INT),
+                    false => Exit::Ending(ending.shell_status()),
+                };
+                return Ok(Attended { ending, exit });
+            }
+            match self.next(stream, signals).await {
+                Event::Stream(event) => self.stream(event)?,
+                Event::Written(Written::UpTo(offset)) => self.handle.read(offset),
+                Event::Written(Written::Failed(error)) => return Err(self.leave(&error).await),
+                Event::Signal(signal) => match self.ended.take() {
+                    // What is left is to write to a reader that does not read.
+                    Some(ending) => {
+                        return Ok(Attended { ending, exit: Exit::Interrupted(signal) });
+                    }
+                    None => self.signal(signal),
+                },
+                Event::Stopped(Ok(())) => {}
+                Event::Stopped(Err(error)) => {
+                    let failure = Failure::from(error).while_trying("stop the box");
+                    self.context.printer.warn(&failure.in_one_line());
+                }
+                Event::InputFailed(Some(error)) => {
+                    self.context
+                        .printer
+                        .warn(&format!("read standard input: {error}; it ends here"));
+                }
+                Event::InputFailed(None) => {}
+            }
+        }
+    }
+
+    async fn next(&mut self, stream: &mut AttachStream, signals: &mut Signals) -> Event {
+        let may_read = self.ended.is_none() && self.writer.has_room();
+        tokio::select! {
+            event = stream.next(), if may_read => Event::Stream(event),
+            written = self.writer.written(), if !self.writer.is_idle() => Event::Written(written),
+            signal = signals.next() => Event::Signal(signal),
+            Some(stopped) = self.stops.join_next() => {
+                Event::Stopped(stopped.expect("a call does not panic").map(drop))
+            }
+            // One that was aborted has nothing to tell.
+            Some(failed) = self.inputs.join_next() => Event::InputFailed(failed.unwrap_or(None)),
+        }
+    }
+
+    fn stream(&mut self, event: Result<StreamEvent, StreamError>) -> Result<(), Failure> {
+        let printer = &self.context.printer;
+        match event {
+            Ok(StreamEvent::Output { stream, offset, bytes }) => {
+                let end = offset + bytes.len() as u64;
+                self.writer.write(stream, bytes, end).map_err(|error| {
+                    let failure = Failure::new(ErrorCode::OutputFailed, "start a thread");
+                    self.runs_on(failure.because(&error))
+                })?;
+            }
+            Ok(StreamEvent::Gap { from, to }) => {
+                printer.warn(&format!("{} bytes of output are missing here", to - from));
+            }
+            Ok(StreamEvent::Notice(text)) => printer.note(&text),
+            Ok(StreamEvent::Lost) => printer.detail("the daemon is gone; looking for another"),
+            Ok(StreamEvent::Resumed) => printer.detail("the daemon answers again"),
+            // Whoever writes to our standard input is to hear that nobody reads.
+            Ok(StreamEvent::InputClosed) => self.inputs.abort_all(),
+            Ok(StreamEvent::Live) => {}
+            Ok(StreamEvent::Exited(ending)) => self.ended = Some(ending),
+            Ok(StreamEvent::Detached) => {
+                return Err(unknown(&self.record, StreamError::Over));
+            }
+            Err(error) => return Err(unknown(&self.record, error)),
+        }
+        Ok(())
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        let (printer, address) = (&self.context.printer, self.address());
+        let force = match self.relay.act(signal, Instant::now()) {
+            Act::Relay => return self.handle.signal(signal),
+            Act::Stop => {
+                printer.note(&format!("stopping box {address}; once more kills it"));
+                false
+            }
+            Act::Kill => true,
+        };
+        let (client, id) = (self.client.clone(), self.record.id);
+        self.stops.spawn(async move { client.stop(id, StopBox { force, grace_ms: None }).await });
+    }
+
+    fn address(&self) -> String {
+        address(&self.record)
+    }
+
+    /// Standard output cannot be written: says what becomes of the box.
+    async fn leave(self, error: &io::Error) -> Failure {
+        let id = self.record.id.to_string();
+        let ended = matches!(
+            tokio::time::timeout(LOOK_LIMIT, self.client.get(&id)).await,
+            Ok(Ok(record)) if record.ending.is_some()
+        );
+        let address = self.address();
+        let then = match ended {
+            true => format!("box {address} has ended: see `min logs {address}`"),
+            false => format!("box {address} runs on: stop it with `min stop {address}`"),
+        };
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            let message = format!("standard output was closed; {then}");
+            return Failure::new(ErrorCode::OutputFailed, message)
+                .detail("box", id)
+                .exit(Exit::StdoutClosed);
+        }
+        Failure::new(ErrorCode::OutputFailed, format!("write to standard output; {then}"))
+            .because(error)
+            .detail("box", id)
+    }
+
+    fn runs_on(&self, failure: Failure) -> Failure {
+        let address = self.address();
+        failure
+            .detail("box", self.record.id.to_string())
+            .hint(format!("box {address} runs on: stop it with `min stop {address}`"))
+    }
+}
+
+/// What to call a box: its name, which may be another's later, or its id.
+pub(crate) fn address(record: &BoxRecord) -> String {
+    record.name.as_ref().map_or_else(|| record.id.to_string(), ToString::to_string)
+}
+
+/// The ending is not known. Never a number that a command could have returned by itself.
+fn unknown(record: &BoxRecord, error: StreamError) -> Failure {
+    let address = address(record);
+    let mut failure = Failure::from(error);
+    failure.code = ErrorCode::ExitUnknown;
+    failure
+        .while_trying(format!("how box {address} ended is not known"))
+        .detail("box", record.id.to_string())
+        .hint(format!("ask again with `min wait {}`", record.id))
+        .exit(Exit::Unknown)
+}
