@@ -43,9 +43,27 @@ pub struct Enforcement {
     pub seccomp: bool,
     /// Capabilities its processes can have.
     pub capabilities: Vec<String>,
+    /// Limits on what it uses of the machine.
+    #[serde(default)]
+    pub limits: Vec<EnforcedLimit>,
     /// What is not in force, each with its reason.
     #[serde(default)]
     pub missing: Vec<Missing>,
+}
+
+/// A limit in force.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EnforcedLimit {
+    /// `ram`: bytes of memory. `pids`: processes and threads at a time, without those of ours.
+    pub what: String,
+    /// The most there may be.
+    pub max: u64,
+    /// `cgroup v1`, `cgroup v2` or `rlimit`. The last (`RLIMIT_NPROC`) counts the box's user in
+    /// the box's own user namespace; before Linux 5.14, on the whole host.
+    pub by: String,
+    /// The cgroup's directory on the host, where its use can be read.
+    #[serde(default)]
+    pub cgroup: Option<String>,
 }
 
 /// A protection or convenience that could not be set up and was not required.

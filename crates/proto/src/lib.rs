@@ -20,6 +20,7 @@ pub mod keeper;
 pub mod name;
 pub mod ready;
 pub mod signal;
+pub mod size;
 pub mod spec;
 pub mod state;
 pub mod stream;

@@ -26,6 +26,9 @@ pub struct Spec {
     pub files: FilesSection,
     /// What it reaches.
     pub network: NetworkSection,
+    /// What it may use of the machine.
+    #[serde(default)]
+    pub machine: MachineSection,
 }
 
 /// The one schema there is.
@@ -138,6 +141,72 @@ pub enum NetworkMode {
     None,
 }
 
+/// Section `machine`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MachineSection {
+    /// Bytes of memory, swap included.
+    pub ram: Limit,
+    /// Processes and threads at a time.
+    pub pids: Limit,
+}
+
+/// A limit, and whether the box may run without it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limit {
+    /// The most there may be.
+    pub max: Max,
+    /// A host that cannot enforce it does not start the box. Else the record names it as missing.
+    pub required: bool,
+}
+
+/// How much a limit allows. JSON: a number, or `"auto"`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "MaxJson", into = "MaxJson")]
+pub enum Max {
+    /// What keeps the host alive, by its size; the record says how much that was.
+    #[default]
+    Auto,
+    /// This much.
+    At(u64),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum MaxJson {
+    Number(u64),
+    Word(MaxWord),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum MaxWord {
+    Auto,
+}
+
+impl From<MaxJson> for Max {
+    fn from(json: MaxJson) -> Self {
+        match json {
+            MaxJson::Number(number) => Self::At(number),
+            MaxJson::Word(MaxWord::Auto) => Self::Auto,
+        }
+    }
+}
+
+impl From<Max> for MaxJson {
+    fn from(max: Max) -> Self {
+        match max {
+            Max::At(number) => Self::Number(number),
+            Max::Auto => Self::Word(MaxWord::Auto),
+        }
+    }
+}
+
+/// The least [`MachineSection::ram`]: what is ours in a box takes up to 2 MiB of it, and what a
+/// shell needs is below the rest.
+pub const MIN_RAM: u64 = 8 << 20;
+
 /// Default of [`ExecutionSection::stop_grace_ms`].
 pub const DEFAULT_STOP_GRACE_MS: u64 = 10_000;
 /// Default of [`IoSection::log_max`]: 256 MiB.
@@ -164,6 +233,7 @@ impl Spec {
             io: IoSection { log_max: DEFAULT_LOG_MAX },
             files: FilesSection { workspace: Workspace::None, project_root: None },
             network: NetworkSection { mode: NetworkMode::None },
+            machine: MachineSection::default(),
         }
     }
 
@@ -225,6 +295,13 @@ impl Spec {
         if root.is_some_and(|root| has_nul(root) || root.as_bytes().first() != Some(&b'/')) {
             return Err(SpecError::ProjectRoot);
         }
+        match self.machine.ram.max {
+            Max::At(bytes) if bytes < MIN_RAM => return Err(SpecError::LittleRam { bytes }),
+            Max::At(_) | Max::Auto => {}
+        }
+        if self.machine.pids.max == Max::At(0) {
+            return Err(SpecError::ZeroPids);
+        }
         Ok(())
     }
 }
@@ -271,6 +348,15 @@ pub enum SpecError {
     /// Not an absolute path.
     #[error("files.project_root is not an absolute path")]
     ProjectRoot,
+    /// Less memory than [`MIN_RAM`].
+    #[error("machine.ram is {bytes} bytes: a box needs at least 8MiB to start")]
+    LittleRam {
+        /// How much.
+        bytes: u64,
+    },
+    /// No process at all.
+    #[error("machine.pids is zero: a box has at least one process")]
+    ZeroPids,
 }
 
 #[cfg(test)]
@@ -296,6 +382,32 @@ mod tests {
             Spec::task(vec!["a".into()]).check(values.iter()),
             Err(SpecError::UnusedValue { name: "TOKEN".into() })
         );
+    }
+
+    #[test]
+    fn a_limit_is_a_number_or_auto() {
+        let mut spec = Spec::task(vec!["a".into()]);
+        let mut json = serde_json::to_value(&spec).unwrap();
+        let auto = serde_json::json!({"max": "auto", "required": false});
+        assert_eq!(json["machine"], serde_json::json!({"ram": auto, "pids": auto}));
+        json["machine"] = serde_json::json!({"ram": {"max": 67_108_864, "required": true}});
+        spec.machine.ram = Limit { max: Max::At(64 << 20), required: true };
+        assert_eq!(serde_json::from_value::<Spec>(json.clone()).unwrap(), spec);
+        for wrong in [serde_json::json!("much"), serde_json::json!(-1), serde_json::json!(0.5)] {
+            json["machine"]["ram"]["max"] = wrong;
+            serde_json::from_value::<Spec>(json.clone()).unwrap_err();
+        }
+        // A spec of before there were limits.
+        json.as_object_mut().unwrap().remove("machine");
+        assert_eq!(
+            serde_json::from_value::<Spec>(json).unwrap().machine,
+            MachineSection::default()
+        );
+        spec.machine.ram.max = Max::At(4096);
+        assert_eq!(check(&spec), Err(SpecError::LittleRam { bytes: 4096 }));
+        spec.machine = MachineSection::default();
+        spec.machine.pids.max = Max::At(0);
+        assert_eq!(check(&spec), Err(SpecError::ZeroPids));
     }
 
     #[test]

@@ -56,6 +56,7 @@ pub(crate) fn started() -> EventData {
             no_new_privs: true,
             seccomp: true,
             capabilities: vec![],
+            limits: vec![],
             missing: vec![],
         },
     })

@@ -179,6 +179,7 @@ fn enforcement(
         no_new_privs: true,
         seccomp: true,
         capabilities: Vec::new(),
+        limits: Vec::new(),
         missing,
     }
 }

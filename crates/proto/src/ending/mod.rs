@@ -43,6 +43,14 @@ pub enum WaitOutcome {
     Dumped(Signal),
 }
 
+impl TerminatingSignal {
+    /// Which.
+    #[must_use]
+    pub const fn signal(self) -> Signal {
+        self.signal
+    }
+}
+
 impl Observed {
     /// Takes the kernel's word. Called by `linux::wait` and nowhere else; a lint holds that.
     #[must_use]

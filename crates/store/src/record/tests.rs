@@ -43,6 +43,7 @@ fn started(life: u32) -> EventData {
             no_new_privs: true,
             seccomp: true,
             capabilities: vec![],
+            limits: vec![],
             missing: vec![],
         },
     })

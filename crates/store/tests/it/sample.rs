@@ -41,6 +41,7 @@ pub(crate) fn started() -> EventData {
             no_new_privs: true,
             seccomp: true,
             capabilities: vec![],
+            limits: vec![],
             missing: vec![],
         },
     })
