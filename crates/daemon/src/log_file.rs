@@ -30,6 +30,12 @@ pub(crate) fn start(state_dir: &Path) -> io::Result<()> {
         .finish();
     // Fails if there is one, as in a test that starts several daemons: theirs is the first one's.
     drop(tracing::subscriber::set_global_default(subscriber));
+    // Nobody reads our standard error, and a panic ends the process.
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tracing::error!(panic = %panic, "the daemon panicked");
+        usual(panic);
+    }));
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use minimal_proto::error::Chain;
 use minimal_proto::{ErrorBody, ErrorCode, Readiness};
@@ -26,6 +26,10 @@ const ANSWERS_LIMIT: Duration = Duration::from_millis(100);
 /// How long a blocking call may hold up the end of the process. All of them leave the disk in a
 /// state that the next start understands.
 const BLOCKING_LIMIT: Duration = Duration::from_secs(1);
+
+/// How long a start waits for a daemon that is leaving, and how often it looks.
+const TAKE_OVER_LIMIT: Duration = Duration::from_secs(3);
+const TAKE_OVER_STEP: Duration = Duration::from_millis(5);
 
 /// Threads that serve. One slow turn must not hold up everything; more than a few only cost.
 const LEAST_THREADS: usize = 2;
@@ -105,7 +109,8 @@ fn prepare(state_dir: &Path, socket: Option<PathBuf>) -> Result<Option<Prepared>
     // Everything below is ours alone, also what is created without a mode.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let state = StateDir::open(state_dir)?;
-    let Some(lock) = try_lock_daemon(&state)? else { return Ok(None) };
+    let socket = socket.unwrap_or_else(|| state.path().join(SOCKET));
+    let Some(lock) = become_daemon(&state, &socket)? else { return Ok(None) };
     minimal_linux::limits::raise_open_files();
     if let Err(error) = log_file::start(state.path()) {
         // Boxes matter more than our log; a full disk is told by what fails for it.
@@ -114,8 +119,24 @@ fn prepare(state_dir: &Path, socket: Option<PathBuf>) -> Result<Option<Prepared>
     for error in state.finish_reaping() {
         tracing::error!(error = %Chain(&error), "a deleted box has left something");
     }
-    let socket = socket.unwrap_or_else(|| state.path().join(SOCKET));
     Ok(Some(Prepared { state, socket, lock }))
+}
+
+/// Takes the lock; `None` if another daemon has it and means to keep it.
+///
+/// One that has stepped down holds its lock for a moment longer than its socket, so a lock without
+/// a socket is waited for.
+fn become_daemon(state: &StateDir, socket: &Path) -> Result<Option<DaemonLock>, DaemonError> {
+    let until = Instant::now() + TAKE_OVER_LIMIT;
+    loop {
+        if let Some(lock) = try_lock_daemon(state)? {
+            return Ok(Some(lock));
+        }
+        if socket.exists() || Instant::now() >= until {
+            return Ok(None);
+        }
+        std::thread::park_timeout(TAKE_OVER_STEP);
+    }
 }
 
 fn serve(

@@ -93,6 +93,11 @@ fn keep(
             return Err(format!("this is life {life} of the box, not {}", start.life));
         }
         let journal = JournalWriter::open(&dir).map_err(|error| Chain(&error).to_string())?;
+        // A daemon that found nobody here before we had locked has written that the start was
+        // interrupted.
+        if journal.record().ending.is_some() {
+            return Err("the box has ended before it could start".to_owned());
+        }
         let output = LogWriter::create_or_open(&dir, start.spec.io.log_max);
         Ok((lock, journal, output))
     })();

@@ -1,11 +1,10 @@
 //! Making a box.
 
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use minimal_proto::api::{BoxRecord, CreateBox};
+use minimal_proto::api::{BoxRecord, CreateBox, LogFigures};
 use minimal_proto::error::Chain;
 use minimal_proto::event::Created;
 use minimal_proto::keeper::{Start, ToKeeper};
@@ -17,6 +16,7 @@ use uuid::Uuid;
 use super::actor::{Actor, Body};
 use super::conclude::{Absence, Conclusion, conclude};
 use super::{Ended, Facts, Link, View, wire};
+use crate::hooks;
 use crate::host::Host;
 use crate::index::{Admission, AdmitError, Entry, RequestKey, Reservation};
 use crate::launcher::{LaunchError, step_error};
@@ -95,36 +95,33 @@ async fn birth(
     tracing::info!(
         box_id = %id, box_name = %name, program = facts.program, arguments = facts.arguments, "created",
     );
-    let stream = match keeper {
-        Keeper::Launched(stream) => stream,
-        Keeper::NotMade(ended) => {
-            let ended =
-                Ended::new(&ended, &facts, minimal_proto::api::LogFigures::default(), &host.name);
-            let ended = Arc::new(ended.expect("its start has failed"));
-            reservation.publish(Entry::Ended(Arc::clone(&ended)));
-            host.reap_later(&ended);
-            return Ok(Outcome::Made(Box::new(ended.record())));
-        }
-    };
-    let mut link = Link::new(stream).map_err(|error| internal("watch the keeper", &error))?;
-    link.send(&ToKeeper::Start(Box::new(Start {
-        box_id: id,
-        name,
-        life: 1,
-        spec,
-        values,
-        options: start,
-    })));
+    if let Keeper::NotMade(ended) = keeper {
+        let ended = Ended::new(&ended, &facts, LogFigures::default(), &host.name);
+        let ended = Arc::new(ended.expect("its start has failed"));
+        reservation.publish(Entry::Ended(Arc::clone(&ended)));
+        host.reap_later(&ended);
+        return Ok(Outcome::Made(Box::new(ended.record())));
+    }
     let mut view = View::new(record, 0);
     view.input_open = start.input;
     view.pinned = start.pin;
     let (actor, live) = Actor::new(Arc::clone(&host), Body { facts, dir, view });
     reservation.publish(Entry::Live(Arc::clone(&live)));
-    actor.born(link, start.input);
+    match keeper {
+        Keeper::Launched(mut link) => {
+            let options = start;
+            let start = Start { box_id: id, name, life: 1, spec, values, options };
+            link.send(&ToKeeper::Start(Box::new(start)));
+            actor.born(link, options.input);
+        }
+        // It finds out, and the wait below ends with what it finds.
+        Keeper::NotMade(_) | Keeper::Unknown => actor.adopted(),
+    }
 
-    let entry = Entry::Live(Arc::clone(&live));
-    started(&entry).await?;
-    pass("daemon.create.after_started")?;
+    started(&Entry::Live(Arc::clone(&live))).await?;
+    hooks::pass("daemon.create.after_started")
+        .await
+        .map_err(|error| internal("pass a fault point", &error))?;
     let view = live.view.borrow().clone();
     Ok(Outcome::Made(Box::new(wire::live(&view, &live.facts, 0, &host.name))))
 }
@@ -151,9 +148,11 @@ struct Made {
 }
 
 enum Keeper {
-    Launched(UnixStream),
+    Launched(Link),
     /// There is none, and the box's record says so.
     NotMade(Box<Record>),
+    /// There may be one, to which there is no connection.
+    Unknown,
 }
 
 /// The blocking half: directory, first event, keeper.
@@ -171,30 +170,36 @@ fn make(host: &Host, id: BoxId, spec: Spec, created: Created) -> Result<Made, Er
     })?;
     let first = Event { seq: 1, ts, box_id: id, parent: None, data: EventData::Created(created) };
     let record = Record::begin(&first).expect("it was built as a first event");
+    let failed = |attempt| move |error: io::Error| step_error(attempt, &error);
     let launched = hook::point("daemon.create.after_dir")
-        .map_err(|error| step_error("pass a fault point", &error))
-        .and_then(|()| host.launcher.launch(id));
+        .map_err(failed("pass a fault point"))
+        .and_then(|()| host.launcher.launch(id))
+        .and_then(|stream| Link::new(stream).map_err(failed("watch the keeper")))
+        .and_then(|link| match hook::point("daemon.create.after_launch") {
+            Ok(()) => Ok(link),
+            Err(error) => Err(step_error("pass a fault point", &error)),
+        });
     let keeper = match launched {
-        Ok(stream) => {
-            pass("daemon.create.after_launch")?;
-            Keeper::Launched(stream)
-        }
-        Err(error) => not_made(&dir, &error, &host.boot_id)?,
+        Ok(link) => Keeper::Launched(link),
+        Err(error) => not_made(&dir, &error, &host.boot_id),
     };
     Ok(Made { dir, record, spec, keeper })
 }
 
-/// There is a directory but no keeper: the box is one whose start has failed.
-fn not_made(dir: &BoxDir, error: &LaunchError, boot_id: &str) -> Result<Keeper, ErrorBody> {
+/// There is a directory but no connection to a keeper: the box is one whose start has failed.
+fn not_made(dir: &BoxDir, error: &LaunchError, boot_id: &str) -> Keeper {
     let errno = match error {
         LaunchError::Isolation { .. } => None,
         LaunchError::Step { errno, .. } => *errno,
     };
     let absence = Absence::NotMade { step: "make the keeper", message: error.to_string(), errno };
     match conclude(dir, &absence, boot_id) {
-        Ok(Conclusion::Ended { record, .. }) => Ok(Keeper::NotMade(record)),
-        Ok(Conclusion::Alive(_)) => Err(error.to_body()),
-        Err(error) => Err(ErrorBody::new(ErrorCode::Internal, Chain(&error).to_string())),
+        Ok(Conclusion::Ended { record, .. }) => Keeper::NotMade(record),
+        Ok(Conclusion::Alive(_)) => Keeper::Unknown,
+        Err(error) => {
+            tracing::error!(error = %Chain(&error), "a failed start cannot be written down");
+            Keeper::Unknown
+        }
     }
 }
 

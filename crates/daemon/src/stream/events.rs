@@ -13,13 +13,15 @@ use crate::boxes::View;
 pub(crate) struct EventBody {
     dir: Arc<BoxDir>,
     journal: Option<JournalReader>,
+    /// The last event that was sent.
+    last_seq: u64,
     /// To be followed; else what there is.
     follow: Option<watch::Receiver<View>>,
 }
 
 impl EventBody {
     pub(crate) fn new(dir: Arc<BoxDir>, follow: Option<watch::Receiver<View>>) -> Self {
-        Self { dir, journal: None, follow }
+        Self { dir, journal: None, last_seq: 0, follow }
     }
 
     /// One piece for each time there was something new.
@@ -50,8 +52,12 @@ impl EventBody {
             if is_last {
                 return Ok(None);
             }
+            let last_seq = self.last_seq;
             if let Some(view) = &mut self.follow
-                && view.changed().await.is_err()
+                && view
+                    .wait_for(|view| view.sealed || view.record.last_seq > last_seq)
+                    .await
+                    .is_err()
             {
                 // The actor is gone: it has sealed, or the daemon is leaving.
                 self.follow = None;
@@ -71,6 +77,9 @@ impl EventBody {
         });
         let (journal, events) = read.await.expect("reading a journal does not panic")?;
         self.journal = Some(journal);
+        if let Some(last) = events.last() {
+            self.last_seq = last.seq;
+        }
         let mut lines = Vec::new();
         for event in &events {
             serde_json::to_writer(&mut lines, event).expect("an event has string keys only");
