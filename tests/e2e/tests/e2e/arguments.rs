@@ -47,7 +47,7 @@ for_each_user! {
             .assert_stdout(format!("{}\n", LONGEST - 1));
         env.file("values", format!("LONG={}\n", "y".repeat(LONGEST)));
         let output = env.min(["run", "--env-file", "values", "--", "true"]).run();
-        output.assert_code(126);
+        output.assert_code(125).assert_stderr_has("Argument list too long");
         assert_eq!(env.newest()["ending"]["detail"]["errno"], rustix::io::Errno::TOOBIG.raw_os_error());
     }
 

@@ -1,7 +1,7 @@
 //! The daemon is killed at every step of a run, with both streams busy.
 
 use minimal_e2e::Gate;
-use minimal_testkit::{LIMIT, TestEnv, for_each_user, wait_until};
+use minimal_testkit::{LIMIT, TestEnv, for_each_user};
 use serde_json::Value;
 
 /// Steps of the daemon during create, stream, stop and end, at which it kills itself once.
@@ -75,12 +75,8 @@ for_each_user! {
         follow.wait_for_stdout("one\n");
         events.wait_for_stdout("started");
         for _ in 0..3 {
-            let old = env.daemon().expect("a daemon serves the follower");
-            old.kill();
             // One of the three clients brings up the next.
-            wait_until("there is a new daemon", LIMIT, || {
-                env.daemon().ok_or_else(|| env.processes())
-            });
+            env.kill_daemon();
         }
         gate.open();
         wait.wait().assert_code(6);

@@ -34,7 +34,9 @@ for_each_user! {
         }
         let stat = fs::read_to_string(proc.join("stat")).unwrap();
         let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
-        assert_eq!(fields[3], daemon.pid.to_string(), "it leads a session of its own");
+        let own = rustix::process::getsid(None).unwrap().as_raw_nonzero().to_string();
+        assert_ne!(fields[3], own, "it is in a session of its own");
+        assert_eq!(fields[4], "0", "it has no terminal");
     }
 
     /// Its socket and state are for its user alone.

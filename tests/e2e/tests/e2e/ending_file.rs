@@ -36,7 +36,7 @@ for_each_user! {
     /// To a descriptor, with the streams left alone; by `wait` too.
     fn to_a_descriptor(env) {
         let script = "min run --ending-fd 3 -- sh -c 'echo out; exit 9' 3>ending.json; echo \"code $?\"; \
-                      min wait --ending-fd 4 sh-1 4>waited.json; echo \"code $?\"";
+                      min wait --ending-fd 4 sh-1 4>waited.json >/dev/null; echo \"code $?\"";
         env.bash(script).run().assert_code(0).assert_stdout("out\ncode 9\ncode 9\n");
         assert_eq!(json_file(&env.work().join("ending.json"))["exit_code"], 9);
         assert_eq!(json_file(&env.work().join("waited.json"))["exit_code"], 9);

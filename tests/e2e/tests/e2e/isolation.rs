@@ -188,4 +188,7 @@ fn another_users_socket_and_state() {
     let output = user.run(["true"]).env("MINIMAL_STATE_DIR", root.state_dir()).run();
     assert_ne!(output.code(), Some(0), "{output}");
     assert_eq!(root.boxes().len(), 1);
+    // Both worlds are below this test: the guard of one would see the other's.
+    user.min(["host", "stop", "--boxes"]).run().assert_code(0);
+    root.stop_all();
 }

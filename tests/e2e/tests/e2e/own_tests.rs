@@ -5,11 +5,14 @@ use std::process::Command;
 
 use minimal_testkit::{TestEnv, need};
 
-/// The test executables, from cargo, which has built them for this run already.
+/// Whose tests are run.
+const PACKAGES: [&str; 2] = ["minimal_proto", "minimal_store"];
+
+/// The test executables, from cargo. Asked for as the unit tests are, so that they are built already.
 fn executables() -> Vec<PathBuf> {
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["test", "--no-run", "--message-format", "json", "--locked"])
-        .args(["--package", "minimal-proto", "--package", "minimal-store"])
+        .args(["--workspace", "--exclude", "minimal-e2e", "--lib"])
         .current_dir(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../.."))
         .output()
         .unwrap();

@@ -16,7 +16,7 @@ for_each_user! {
         env.set_state_dir(disk.path().join("s"));
         let output = env.run(["true"]).run();
         assert!(matches!(output.code(), Some(1 | 7)), "{output}");
-        output.assert_stderr_has("Read-only").assert_stdout("");
+        output.assert_stderr_has("read-only").assert_stdout("");
         disk.set_read_only(false);
         env.run_sh("exit 3").run().assert_code(3);
         // Boxes that are there are readable, and their endings are not lost with the disk's writes.
@@ -71,14 +71,21 @@ for_each_user! {
         running.wait().assert_code(3);
     }
 
-    /// Others may read it: refused, since what is in it is for its owner.
+    /// Open to others: refused, since what others may have put there is not to be trusted; but an
+    /// empty one is closed to them and used.
     fn open_to_others(env) {
         let path = env.root().join("open");
         env.account().make_dir(&path);
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+        let open_up = || fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+        open_up();
+        fs::write(path.join("something"), "").unwrap();
         let output = env.run(["true"]).env("MINIMAL_STATE_DIR", &path).run();
         assert!(matches!(output.code(), Some(1 | 5 | 7)), "{output}");
         output.assert_stderr_has("open");
+        fs::remove_file(path.join("something")).unwrap();
+        env.set_state_dir(&path);
+        env.run_sh("exit 3").run().assert_code(3);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
     }
 
     /// Relative paths and `..` mean what they mean to a shell.
