@@ -14,8 +14,8 @@
 
 use std::time::{Duration, Instant};
 
-use minimal_proto::Reason;
 use minimal_proto::ending::Observed;
+use minimal_proto::{Reason, Signal};
 
 /// How long the kernel may take to end what was killed before that is worth a word: only a process
 /// that waits for a dead device or network mount takes longer.
@@ -39,6 +39,11 @@ pub enum Occurrence {
         /// Between TERM and KILL.
         grace: Duration,
     },
+    /// We have sent KILL to the entrypoint because somebody wanted that.
+    KillSent,
+    /// The kernel has killed something in the box because memory ran out. Told before the
+    /// entrypoint's end is.
+    OomKill,
     /// The kernel said how the entrypoint ended.
     EntrypointEnded(Observed),
     /// The time of [`Ladder::deadline`] has come.
@@ -58,6 +63,16 @@ pub enum Order {
     KillAll,
     /// Say that what was killed has not ended. There is nothing stronger than KILL.
     ReportStuck,
+    /// Say that something in the box was killed for memory, but not the entrypoint.
+    ReportOomKill,
+}
+
+/// How far we have gone with the whole box.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rung {
+    Ground,
+    Termed,
+    Killed,
 }
 
 /// The state of an end.
@@ -65,8 +80,10 @@ pub enum Order {
 pub struct Ladder {
     /// Why we signalled first, if we did before the entrypoint's end was seen.
     cause: Option<Reason>,
-    termed: bool,
-    killed: bool,
+    rung: Rung,
+    /// KILL to the entrypoint, because somebody wanted that.
+    kill_sent: bool,
+    oom_kill: bool,
     deadline: Option<Instant>,
     entrypoint: Option<(Reason, Observed)>,
     init_ended: bool,
@@ -84,8 +101,9 @@ impl Ladder {
     pub const fn new() -> Self {
         Self {
             cause: None,
-            termed: false,
-            killed: false,
+            rung: Rung::Ground,
+            kill_sent: false,
+            oom_kill: false,
             deadline: None,
             entrypoint: None,
             init_ended: false,
@@ -117,10 +135,18 @@ impl Ladder {
                 self.bring_down(Reason::Stopped, force, grace, now)
             }
             Occurrence::Timeout { grace } => self.bring_down(Reason::Timeout, false, grace, now),
+            Occurrence::KillSent => {
+                self.kill_sent = true;
+                Vec::new()
+            }
+            Occurrence::OomKill => {
+                self.oom_kill = true;
+                Vec::new()
+            }
             Occurrence::EntrypointEnded(observed) => self.entrypoint_has_ended(observed, now),
             Occurrence::DeadlineReached => {
                 self.deadline = None;
-                if self.killed { vec![Order::ReportStuck] } else { self.kill(now) }
+                if self.is_killed() { vec![Order::ReportStuck] } else { self.kill(now) }
             }
             Occurrence::InitEnded => {
                 self.init_ended = true;
@@ -128,6 +154,10 @@ impl Ladder {
                 Vec::new()
             }
         }
+    }
+
+    fn is_killed(&self) -> bool {
+        self.rung == Rung::Killed
     }
 
     fn bring_down(
@@ -152,23 +182,42 @@ impl Ladder {
     }
 
     fn entrypoint_has_ended(&mut self, observed: Observed, now: Instant) -> Vec<Order> {
-        let own = match observed {
-            Observed::Exit(_) => Reason::Exit,
-            Observed::Signal(_) => Reason::Signal,
-        };
-        self.entrypoint = Some((self.cause.unwrap_or(own), observed));
-        if self.init_ended || self.killed {
-            return Vec::new();
+        let reason = self.cause.unwrap_or_else(|| self.own_reason(observed));
+        self.entrypoint = Some((reason, observed));
+        let mut orders = Vec::new();
+        if self.oom_kill && reason != Reason::Oom {
+            orders.push(Order::ReportOomKill);
+        }
+        if self.init_ended || self.is_killed() {
+            return orders;
         }
         self.expect_end_by(now.checked_add(REST_GRACE));
-        let mut orders = self.term();
+        orders.extend(self.term());
         orders.push(Order::EndWhenEmpty);
         orders
     }
 
+    /// What an end is called that we did not bring about.
+    fn own_reason(&self, observed: Observed) -> Reason {
+        match observed {
+            Observed::Exit(_) => Reason::Exit,
+            // The kernel counts how many it killed for memory, not whom: a KILL that is not ours,
+            // in a box where it has killed, is taken for one of those.
+            Observed::Signal(by)
+                if by.signal() == Signal::KILL
+                    && self.oom_kill
+                    && !self.kill_sent
+                    && !self.is_killed() =>
+            {
+                Reason::Oom
+            }
+            Observed::Signal(_) => Reason::Signal,
+        }
+    }
+
     /// The sooner of what was expected before and this. A grace beyond the clock is none.
     fn expect_end_by(&mut self, by: Option<Instant>) {
-        if !self.killed {
+        if !self.is_killed() {
             self.deadline = match (self.deadline, by) {
                 (Some(before), Some(by)) => Some(before.min(by)),
                 (before, by) => before.or(by),
@@ -178,18 +227,18 @@ impl Ladder {
 
     fn term(&mut self) -> Vec<Order> {
         // Once only: a second TERM means "at once" to many servers.
-        if self.termed || self.killed {
+        if self.rung != Rung::Ground {
             return Vec::new();
         }
-        self.termed = true;
+        self.rung = Rung::Termed;
         vec![Order::TermAll]
     }
 
     fn kill(&mut self, now: Instant) -> Vec<Order> {
-        if self.killed || self.init_ended {
+        if self.is_killed() || self.init_ended {
             return Vec::new();
         }
-        self.killed = true;
+        self.rung = Rung::Killed;
         self.deadline = now.checked_add(KILL_LIMIT);
         vec![Order::KillAll]
     }
@@ -198,7 +247,6 @@ impl Ladder {
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "tests stand in for linux's wait")]
 mod tests {
-    use minimal_proto::Signal;
     use minimal_proto::ending::WaitOutcome;
     use proptest::prelude::*;
 
@@ -243,6 +291,35 @@ mod tests {
     }
 
     #[test]
+    fn a_kill_for_memory_is_one_that_nobody_else_can_have_sent() {
+        use Occurrence::{KillSent, OomKill};
+        let end = Occurrence::InitEnded;
+        assert_eq!(reason(&[OomKill, killed(Signal::KILL), end]), Reason::Oom);
+        assert_eq!(reason(&[KillSent, killed(Signal::KILL), end]), Reason::Signal);
+        assert_eq!(reason(&[KillSent, OomKill, killed(Signal::KILL), end]), Reason::Signal);
+        assert_eq!(reason(&[OomKill, killed(Signal::TERM), end]), Reason::Signal);
+        // What a shell returns whose command was killed.
+        assert_eq!(reason(&[OomKill, exited(137), end]), Reason::Exit);
+        assert_eq!(reason(&[STOP, OomKill, killed(Signal::KILL), end]), Reason::Stopped);
+        assert_eq!(reason(&[FORCE, OomKill, killed(Signal::KILL), end]), Reason::Stopped);
+    }
+
+    #[test]
+    fn a_kill_for_memory_that_spared_the_entrypoint_is_said_once() {
+        let count = |occurrences: &[Occurrence]| {
+            let mut ladder = Ladder::new();
+            let now = Instant::now();
+            let orders = occurrences.iter().flat_map(|it| ladder.handle(*it, now));
+            orders.filter(|order| *order == Order::ReportOomKill).count()
+        };
+        let oom = Occurrence::OomKill;
+        assert_eq!(count(&[oom, oom, exited(1), Occurrence::InitEnded]), 1);
+        assert_eq!(count(&[FORCE, oom, killed(Signal::KILL), Occurrence::InitEnded]), 1);
+        assert_eq!(count(&[oom, killed(Signal::KILL), Occurrence::InitEnded]), 0);
+        assert_eq!(count(&[exited(1), Occurrence::InitEnded]), 0);
+    }
+
+    #[test]
     fn a_stop_terms_once_then_kills_when_the_grace_is_over() {
         let mut ladder = Ladder::new();
         let now = Instant::now();
@@ -272,6 +349,8 @@ mod tests {
             (0u64..20_000).prop_map(|ms| Occurrence::Timeout { grace: Duration::from_millis(ms) }),
             any::<u8>().prop_map(exited),
             (1i32..=31).prop_map(|n| killed(Signal::from_number(n).unwrap())),
+            Just(Occurrence::KillSent),
+            Just(Occurrence::OomKill),
             Just(Occurrence::DeadlineReached),
         ]
     }
@@ -299,7 +378,10 @@ mod tests {
                         Occurrence::Stop { .. } => Some(Reason::Stopped),
                         Occurrence::Timeout { .. } => Some(Reason::Timeout),
                         Occurrence::EntrypointEnded(_) => Some(Reason::Exit),
-                        Occurrence::DeadlineReached | Occurrence::InitEnded => None,
+                        Occurrence::KillSent
+                        | Occurrence::OomKill
+                        | Occurrence::DeadlineReached
+                        | Occurrence::InitEnded => None,
                     };
                 }
                 ended |= matches!(event, Occurrence::EntrypointEnded(_));

@@ -22,6 +22,7 @@ pub mod input;
 mod keeper;
 mod keeper_log;
 pub mod ladder;
+mod limits;
 pub mod nursery;
 mod outputs;
 mod peers;
@@ -37,6 +38,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+pub use limits::remove_cgroups_left_behind;
 pub use users::BOX_USER;
 
 /// The name of a keeper's control socket in its box directory.

@@ -16,6 +16,7 @@ use crate::birth::{BirthError, give_birth};
 use crate::control::Connection;
 use crate::keeper::{Hosted, Keeper};
 use crate::keeper_log::KeeperLog;
+use crate::limits::Cgroups;
 use crate::peers::Peers;
 use crate::saving::save_and_tell;
 use crate::shared_root::SharedRoot;
@@ -29,6 +30,7 @@ pub(crate) fn run(
     id: BoxId,
     connection: UnixStream,
     state_dir: &Path,
+    cgroups: Cgroups,
     nursery: &SharedRoot,
 ) -> i32 {
     let mut connection = connection;
@@ -39,7 +41,8 @@ pub(crate) fn run(
     // Without a directory there is no place to say why; the daemon sees the connection end.
     let Ok(dir) = BoxDir::open(&state_dir.join("boxes").join(id.to_string())) else { return 1 };
     let mut log = KeeperLog::new(id, start.name.clone());
-    match keep(&start, connection, decoder, dir, nursery, &mut log) {
+    let daemon = (connection, decoder);
+    match keep(&start, daemon, dir, cgroups, nursery, &mut log) {
         Ok(()) => 0,
         Err((dir, cause)) => {
             log.error(&dir, "the box was not started", &cause);
@@ -71,9 +74,9 @@ fn receive_start(connection: &mut UnixStream) -> io::Result<(Start, Decoder)> {
 
 fn keep(
     start: &Start,
-    connection: UnixStream,
-    decoder: Decoder,
+    (connection, decoder): (UnixStream, Decoder),
     dir: BoxDir,
+    cgroups: Cgroups,
     nursery: &SharedRoot,
     log: &mut KeeperLog,
 ) -> Result<(), (BoxDir, String)> {
@@ -118,7 +121,7 @@ fn keep(
         unsaved_ending: None,
     };
     let log = std::mem::replace(log, KeeperLog::new(start.box_id, start.name.clone()));
-    let mut hosted = Hosted { dir, journal, log, unsaved: VecDeque::new() };
+    let mut hosted = Hosted { dir, journal, log, unsaved: VecDeque::new(), cgroups };
     let mut peers = Peers::new(greeting);
     if let Ok(connection) = Connection::new(connection, decoder) {
         peers.welcome(connection);
@@ -128,9 +131,10 @@ fn keep(
             BirthError::new("open the box's log", &io::Error::other(Chain(&error).to_string()))
         })
         .and_then(|output| {
-            give_birth(start, &hosted.dir, &lock, nursery).map(|newborn| (newborn, output))
+            let cgroups = &mut hosted.cgroups;
+            give_birth(start, &hosted.dir, &lock, cgroups, nursery).map(|newborn| (newborn, output))
         });
-    match born {
+    let mut hosted = match born {
         Ok((newborn, output)) => match Keeper::new(start, newborn, output, hosted, peers) {
             Ok(keeper) => keeper.keep(),
             Err(failed) => {
@@ -141,9 +145,17 @@ fn keep(
                     &BirthError::new("watch the box", &error),
                     output_end,
                 );
+                hosted
             }
         },
-        Err(error) => fail(&mut hosted, &mut peers, &error, output_end),
+        Err(error) => {
+            fail(&mut hosted, &mut peers, &error, output_end);
+            hosted
+        }
+    };
+    if let Err(error) = hosted.cgroups.remove() {
+        let cause = error.to_string();
+        hosted.log.error(&hosted.dir, "the box's control groups cannot be removed", &cause);
     }
     // Everything is on disk: only now may someone else write here.
     drop(lock);

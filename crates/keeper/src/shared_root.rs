@@ -12,6 +12,7 @@ use minimal_linux::mount::{Reach, clone_tree};
 use minimal_linux::seccomp::Filter;
 
 use crate::assemble::{Assembly, LeftOut};
+use crate::limits::HostLimits;
 use crate::plan::shared_root;
 use crate::users::Users;
 
@@ -29,6 +30,8 @@ pub(crate) struct SharedRoot {
     pub(crate) users: Users,
     /// What their processes may not ask of the kernel.
     pub(crate) filter: Filter,
+    /// What they may use of the machine.
+    pub(crate) limits: HostLimits,
 }
 
 impl SharedRoot {
@@ -56,7 +59,8 @@ impl SharedRoot {
             assembly.take(&step).map_err(|error| (step.to_string(), error))?;
         }
         rustix::process::umask(before);
-        Ok(Self { place, left_out: assembly.left_out(), users, filter })
+        let limits = HostLimits::find(state_dir);
+        Ok(Self { place, left_out: assembly.left_out(), users, filter, limits })
     }
 
     /// A detached copy for one box. Only a process in the nursery's mount namespace can make it.

@@ -13,7 +13,8 @@ pub(crate) enum Timer {
     Writer,
     /// The client that pins the log has not come back.
     Pin,
-    /// The journal and directory go to disk, off the path to the first byte.
+    /// The journal and directory go to disk, off the path to the first byte; and so the keeper's
+    /// leaving of the box's control groups.
     Sync,
 }
 

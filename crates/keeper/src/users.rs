@@ -64,6 +64,16 @@ impl Users {
         }
     }
 
+    /// How many processes of ours count as the box's user's in the box's user namespace: init, where
+    /// there is one user only.
+    #[must_use]
+    pub(crate) const fn ours_beside_the_box(self) -> u64 {
+        match self {
+            Self::Range { .. } => 0,
+            Self::Single => 1,
+        }
+    }
+
     /// The first range at or after the usual one that no line of /etc/subuid or /etc/subgid
     /// (subuid(5): `name:first:count`) overlaps. `None` if there is none below 2^32 - 2.
     #[must_use]

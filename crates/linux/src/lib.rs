@@ -29,6 +29,7 @@ pub mod title;
 #[expect(unsafe_code, reason = "waitid with __WALL: rustix lacks the flag")]
 pub mod wait;
 
+pub mod cgroup;
 pub mod creds;
 pub mod daemonize;
 pub mod limits;

@@ -21,9 +21,16 @@ const BOX: [(Resource, Option<u64>); 12] = [
 
 /// Sets the limits of a box's process, whatever our own were: what started the daemon must not
 /// show in a box. A soft limit above the hard one becomes the hard one.
-pub fn set_for_box() {
+///
+/// `pids` lowers the number of processes and threads that its user may have in its user namespace
+/// for good.
+pub fn set_for_box(pids: Option<u64>) {
     for (resource, soft) in BOX {
-        let hard = getrlimit(resource).maximum;
+        let hard = match (resource, getrlimit(resource).maximum, pids) {
+            (Resource::Nproc, Some(hard), Some(pids)) => Some(hard.min(pids)),
+            (Resource::Nproc, None, Some(pids)) => Some(pids),
+            (_, hard, _) => hard,
+        };
         let current = match (soft, hard) {
             (Some(soft), Some(hard)) => Some(soft.min(hard)),
             (Some(soft), None) => Some(soft),

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::command::words;
 use crate::guard::Guard;
-use crate::{Account, Hooks, LIMIT, Min, Process, binary, process, wait_until};
+use crate::{Account, Hooks, LIMIT, Min, Process, binary, cgroups, process, wait_until};
 
 /// Begins the name of every scenario's directory. Short: a socket's path has 108 bytes.
 const PREFIX: &str = "mt-";
@@ -387,9 +387,14 @@ impl Drop for TestEnv {
         if std::thread::panicking() {
             self.guard.report(&self.state_dir);
             self.guard.kill_all();
+            cgroups::sweep(&self.state_dir);
             return;
         }
         self.stop_all();
         self.guard.check();
+        wait_until("no control group of the scenario is left", LIMIT, || {
+            let left = cgroups::of(&self.state_dir);
+            if left.is_empty() { Ok(()) } else { Err(left) }
+        });
     }
 }

@@ -13,6 +13,7 @@
 
 pub mod account;
 pub mod binary;
+pub mod cgroups;
 pub mod command;
 pub mod dead_mount;
 pub mod env;

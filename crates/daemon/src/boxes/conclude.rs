@@ -88,6 +88,9 @@ pub(crate) fn conclude(
     let data = ending_event(&record, events.last(), absence, log, boot_id, Timestamp::now());
     journal.append_durable(data, Timestamp::now())?;
     hook::point("daemon.reconcile.after_lost")?;
+    if let Some(state_dir) = dir.path().ancestors().nth(2) {
+        minimal_keeper::remove_cgroups_left_behind(state_dir, record.enforcement.as_ref());
+    }
     Ok(Conclusion::Ended { record: Box::new(journal.record().clone()), log, written: true })
 }
 

@@ -47,6 +47,8 @@ pub(super) struct Order<'a> {
     pub(super) cwd: &'a Path,
     /// What it may not ask of the kernel.
     pub(super) filter: &'a Filter,
+    /// How many processes its user may have, where no control group says.
+    pub(super) process_limit: Option<u64>,
 }
 
 /// Starts a program in the box whose init this is, with these as its descriptors 0, 1 and 2.
@@ -148,7 +150,7 @@ fn become_entrypoint(order: &Order<'_>, streams: [BorrowedFd<'_>; 3]) -> Result<
         }
         fds::close_on_exec_from(3)?;
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-        limits::set_for_box();
+        limits::set_for_box(order.process_limit);
         signals::reset();
         creds::drop_privileges(CapabilitySet::empty())?;
         // Last: it forbids much of what was done here. It needs no_new_privs.

@@ -32,6 +32,7 @@ use minimal_store::{BoxDir, LifeLock};
 pub(crate) use init::{END_WHEN_EMPTY, TERM_ALL};
 
 use crate::assemble::Assembly;
+use crate::limits::{self, Cgroups, InForce};
 use crate::plan::{Plan, base_environment};
 use crate::shared_root::SharedRoot;
 use crate::users::Users;
@@ -113,8 +114,10 @@ pub(crate) fn give_birth(
     start: &Start,
     box_dir: &BoxDir,
     life_lock: &LifeLock,
+    cgroups: &mut Cgroups,
     nursery: &SharedRoot,
 ) -> Result<Newborn, BirthError> {
+    let limits = limits::set(&start.spec.machine, cgroups, &nursery.limits, nursery.users)?;
     let plan = Plan::for_spec(&start.spec, &start.name);
     let (program, path) = program(start).map_err(at("lay out arguments and environment"))?;
     let given = given::prepare(&plan, box_dir, nursery.users)?;
@@ -140,10 +143,16 @@ pub(crate) fn give_birth(
     socket::send(lifeline.as_fd(), &[init::RELEASE], None).map_err(at("release the box's init"))?;
     let assembled = report::await_assembly(&lifeline, &plan, ASSEMBLY_LIMIT)?;
     let cwd = &plan.working_directory;
-    let order = joiner::Order { program: &program, path: &path, cwd, filter: &nursery.filter };
+    let order = joiner::Order {
+        program: &program,
+        path: &path,
+        cwd,
+        filter: &nursery.filter,
+        process_limit: limits.process_limit,
+    };
     let entrypoint = joiner::start(unborn.init(), &order, pipes.inner(), EXEC_LIMIT)?;
     let left_out = nursery.left_out.iter().cloned().chain(assembled.left_out);
-    let enforcement = enforcement(nursery.users, left_out, assembled.groups);
+    let enforcement = enforcement(nursery.users, left_out, assembled.groups, limits);
     Ok(Newborn {
         init: unborn.init.take().expect("nobody has taken it"),
         lifeline,
@@ -159,6 +168,7 @@ fn enforcement(
     users: Users,
     left_out: impl Iterator<Item = (String, String)>,
     groups: GroupsKept,
+    in_force: InForce,
 ) -> Enforcement {
     let mut missing: Vec<_> = left_out.map(|(what, why)| Missing { what, why }).collect();
     if groups == GroupsKept::Yes {
@@ -167,10 +177,7 @@ fn enforcement(
             why: "a namespace with one user cannot give up the caller's groups".to_owned(),
         });
     }
-    missing.push(Missing {
-        what: "limits".to_owned(),
-        why: "memory and process limits are not set by this version".to_owned(),
-    });
+    missing.extend(in_force.missing);
     Enforcement {
         namespaces: BOX_NAMESPACES.iter().map(|name| (*name).to_owned()).collect(),
         users: users.as_str().to_owned(),
@@ -179,7 +186,7 @@ fn enforcement(
         no_new_privs: true,
         seccomp: true,
         capabilities: Vec::new(),
-        limits: Vec::new(),
+        limits: in_force.limits,
         missing,
     }
 }

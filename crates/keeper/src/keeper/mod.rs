@@ -23,6 +23,7 @@ use crate::birth::{END_WHEN_EMPTY, Newborn, TERM_ALL};
 use crate::input::Input;
 use crate::keeper_log::KeeperLog;
 use crate::ladder::{Ladder, Occurrence, Order};
+use crate::limits::Cgroups;
 use crate::outputs::{Output, READ};
 use crate::peers::Peers;
 use crate::saving::save_and_tell;
@@ -31,12 +32,14 @@ use crate::timers::{Timer, Timers};
 /// How long the output of a box in which nothing is left may go on: an empty namespace has closed
 /// its pipes, so this covers a descriptor that was passed out of it.
 const DRAIN: Duration = Duration::from_millis(250);
-/// When the journal of a started box goes to disk.
+/// When the journal of a started box goes to disk, and its keeper out of its control groups: both
+/// may take milliseconds.
 const SYNC: Duration = Duration::from_millis(250);
 /// How much the log grows between two looks at what can be dropped.
 const TRIM_EVERY: u64 = 1 << 20;
 
-/// The box directory and what the keeper alone writes in it, besides the log.
+/// What is on the host of a box: its directory with what the keeper alone writes there, besides
+/// the log, and its control groups.
 pub(crate) struct Hosted {
     pub(crate) dir: BoxDir,
     pub(crate) journal: JournalWriter,
@@ -44,6 +47,7 @@ pub(crate) struct Hosted {
     /// Events that could not be written yet, oldest first. An ending without the start before it
     /// would be no ending.
     pub(crate) unsaved: VecDeque<(EventData, Timestamp)>,
+    pub(crate) cgroups: Cgroups,
 }
 
 /// A running box.
@@ -65,6 +69,8 @@ pub(crate) struct Keeper {
     grace: Duration,
     /// Everything before this was read by the client that pins the log.
     pin: Option<u64>,
+    /// How many processes of the box the kernel killed for memory, by the entrypoint's end.
+    oom_kills: u64,
     /// What is announced once the first turn is over.
     birth: Option<(u32, Enforcement)>,
 }
@@ -124,16 +130,17 @@ impl Keeper {
             timers,
             grace: Duration::from_millis(execution.stop_grace_ms),
             pin: start.options.pin.then_some(0),
+            oom_kills: 0,
             birth: Some((start.life, newborn.enforcement)),
         })
     }
 
     /// Keeps the box until it has ended and everyone connected knows.
-    pub(crate) fn keep(mut self) {
+    pub(crate) fn keep(mut self) -> Hosted {
         self.announce_birth();
         self.listen();
         while !self.turn() {}
-        self.end();
+        self.end()
     }
 
     fn announce_birth(&mut self) {
@@ -252,6 +259,10 @@ impl Keeper {
                 Ok(Some(observed)) => {
                     hook::point("keeper.end.observed").ok();
                     self.entrypoint = None;
+                    self.oom_kills = self.hosted.cgroups.oom_kills();
+                    if self.oom_kills > 0 {
+                        self.climb(Occurrence::OomKill);
+                    }
                     self.climb(Occurrence::EntrypointEnded(observed));
                 }
                 // Nobody else can have reaped it; without its status there is no ending to tell,
@@ -286,6 +297,12 @@ impl Keeper {
                         init.signal(Signal::KILL).ok();
                     }
                 }
+                Order::ReportOomKill => {
+                    let count = self.oom_kills;
+                    self.degraded(&format!(
+                        "the kernel killed {count} of the box's processes because its memory ran out"
+                    ));
+                }
                 Order::ReportStuck => {
                     self.degraded("the box was killed, but a process in it does not end: it waits in the kernel");
                 }
@@ -301,6 +318,9 @@ impl Keeper {
             Timer::Writer => self.input.abandon(),
             Timer::Pin => self.unpin(),
             Timer::Sync => {
+                if let Err(error) = self.hosted.cgroups.leave() {
+                    self.degraded(&format!("the box's keeper shares the box's limits: {error}"));
+                }
                 if self.hosted.catch_up(&mut self.peers).is_err() {
                     self.timers.set_in(Timer::Sync, SYNC);
                     return;
@@ -332,13 +352,16 @@ impl Keeper {
 
     /// The order of a box's end, from the empty box on: output to its real end, the log sealed, the
     /// ending on disk, and only then told.
-    fn end(mut self) {
-        let Some((reason, observed)) = self.ladder.end() else { return };
+    fn end(mut self) -> Hosted {
+        let Some((reason, observed)) = self.ladder.end() else { return self.hosted };
         self.drain();
         hook::point("keeper.end.drained").ok();
         let mut ending = Ending::observed(reason, observed, Timestamp::now());
         if !self.outputs.iter().all(Output::has_ended) {
             ending = ending.with_detail("output_still_open", true);
+        }
+        if self.oom_kills > 0 {
+            ending = ending.with_detail("oom_kills", self.oom_kills);
         }
         if self.output.dropped() > 0 {
             ending = ending.with_detail("output_dropped_bytes", self.output.dropped());
@@ -347,6 +370,7 @@ impl Keeper {
         hook::point("keeper.end.sealed").ok();
         let ending = ending.with_detail("log_end", log_end);
         save_and_tell(&mut self.hosted, &mut self.peers, self.listener.as_ref(), &ending, log_end);
+        self.hosted
     }
 }
 

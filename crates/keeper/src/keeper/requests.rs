@@ -55,6 +55,9 @@ impl Keeper {
             }
             ToKeeper::Signal { request, signal, group } => {
                 let error = self.signal(signal, group).err();
+                if error.is_none() && signal == Signal::KILL {
+                    self.climb(Occurrence::KillSent);
+                }
                 self.peers.connections[index].send(&FromKeeper::Done { request, error });
             }
             ToKeeper::WriterAttached => {

@@ -4,9 +4,11 @@
 //! exec of the same file, and asks it for a keeper by passing one end of a socket pair:
 //!
 //! ```text
-//! minimald ──box id + fd──▶ min-nursery ──fork──▶ min-keeper <box id>
-//!     └──────────── the socket pair: Start, Hello, … ──────┘
+//! minimald ──box id + fd──▶ min-nursery ──fork──▶ min-spare ──box id + fd──▶ min-keeper <box id>
+//!     └──────────── the socket pair: Start, Hello, … ──────────────────────────────┘
 //! ```
+//!
+//! One keeper is always there before its box is asked for: the spare.
 //!
 //! The nursery holds nothing of any box. For an ordinary user it sits in a user namespace in which
 //! that user is uid 0, so that keepers make boxes in one way whoever the daemon is. It ends with
@@ -14,6 +16,7 @@
 
 mod client;
 mod process;
+mod spare;
 
 pub use client::{Nursery, NurseryError};
 pub use process::main;

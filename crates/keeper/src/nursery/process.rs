@@ -4,15 +4,14 @@ use std::ffi::{CString, OsString};
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use minimal_linux::fork::{Forked, fork};
 use minimal_linux::namespaces::{self, IdRange, Setgroups};
 use minimal_linux::{fds, mount, own_file, signals, socket, title};
 use minimal_proto::{BoxId, Signal};
 
+use super::spare::Spare;
 use super::{ARGV0, Greeting, Launched, MAX_MESSAGE};
 use crate::shared_root::SharedRoot;
 use crate::users::Users;
@@ -21,7 +20,7 @@ use crate::users::Users;
 const SECOND: &str = "--second";
 
 /// The daemon's socket is handed over as standard input, which exec keeps.
-const SOCKET: i32 = 0;
+pub(super) const SOCKET: i32 = 0;
 
 /// The body of the process called [`ARGV0`]: `min-nursery <state directory> <room>`.
 #[must_use]
@@ -80,7 +79,7 @@ fn enter(arguments: &[OsString]) -> Result<(), Greeting> {
     )))
 }
 
-/// Forks a keeper for each request until the daemon is gone.
+/// Has a keeper ready for each request until the daemon is gone.
 fn serve(socket: &OwnedFd, state_dir: &Path) -> Result<(), Greeting> {
     let users = if rustix::process::geteuid().is_root() && is_initial_user_namespace() {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
@@ -103,6 +102,8 @@ fn serve(socket: &OwnedFd, state_dir: &Path) -> Result<(), Greeting> {
     let shared = SharedRoot::assemble(state_dir, users)
         .map_err(|(step, error)| Greeting::Isolation { step, errno: error.raw_os_error() })?;
     send(socket, &Greeting::Ready { users: users.into() }).map_err(failed("greet the daemon"))?;
+    // Without one the next request makes its own, and says why if it cannot.
+    let mut spare = Spare::fork(state_dir, &shared).ok();
     let mut buffer = [0; MAX_MESSAGE];
     loop {
         let (length, passed) = match socket::receive(socket.as_fd(), &mut buffer) {
@@ -117,16 +118,17 @@ fn serve(socket: &OwnedFd, state_dir: &Path) -> Result<(), Greeting> {
             }
             continue;
         };
-        let answer = match fork() {
-            Ok(Forked::Child) => become_keeper(id, connection, state_dir, &shared),
-            Ok(Forked::Parent(child)) => Launched::Forked { pid: child.pid() },
+        let answer = match launch(&mut spare, id, &connection, state_dir, &shared) {
+            Ok(pid) => Launched::Forked { pid },
             Err(error) => {
                 Launched::Refused { step: "make a process".to_owned(), errno: error.raw_os_error() }
             }
         };
+        drop(connection);
         if send(socket, &answer).is_err() {
             return Ok(());
         }
+        spare = Spare::fork(state_dir, &shared).ok();
     }
 }
 
@@ -137,18 +139,21 @@ fn is_initial_user_namespace() -> bool {
         .is_ok_and(|map| map.split_ascii_whitespace().eq(["0", "0", "4294967295"]))
 }
 
-fn become_keeper(id: BoxId, connection: OwnedFd, state_dir: &Path, shared: &SharedRoot) -> ! {
-    let status = (|| -> io::Result<i32> {
-        // The daemon's socket must not be held open by a keeper: the nursery's end would not show.
-        let null = std::fs::File::open("/dev/null")?;
-        fds::set_standard(null.as_fd(), SOCKET)?;
-        signals::restore_default(Signal::CHLD);
-        rustix::process::setsid()?;
-        title::set(&format!("min-keeper {id}")).ok();
-        Ok(crate::process::run(id, UnixStream::from(connection), state_dir, shared))
-    })()
-    .unwrap_or(1);
-    minimal_linux::fork::exit_now(status)
+/// Hands a box to the spare keeper, and has none if that was all.
+fn launch(
+    spare: &mut Option<Spare>,
+    id: BoxId,
+    connection: &OwnedFd,
+    state_dir: &Path,
+    shared: &SharedRoot,
+) -> io::Result<i32> {
+    if let Some(ready) = spare.take() {
+        // One that was killed has no box yet that could be lost: another is made.
+        if let Ok(pid) = ready.hand_over(id, connection.as_fd()) {
+            return Ok(pid);
+        }
+    }
+    Spare::fork(state_dir, shared)?.hand_over(id, connection.as_fd())
 }
 
 fn send<T: serde::Serialize>(socket: &OwnedFd, message: &T) -> io::Result<()> {

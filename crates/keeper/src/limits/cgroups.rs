@@ -1,0 +1,160 @@
+//! A box's control groups.
+//!
+//! A keeper is in them before it knows its box, and with it everything it forks; later it leaves.
+//! The other way round, entering when there is a box, would cost each start 5 to 20 ms: the kernel
+//! makes who moves between groups wait for all processors, but who is born in one is there.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use minimal_linux::cgroup::{self, Cgroup, Site, Swap};
+use rustix::event::{Timespec, poll};
+
+use super::host::HostLimits;
+
+/// Ours in a box's groups: init for its whole life, and during the birth keeper and joiner.
+const INIT: u64 = 1;
+const DURING_BIRTH: u64 = 3;
+
+/// How long removing may take: what was in a group has been reaped, but the kernel takes it off its
+/// books a moment later.
+const REMOVAL_LIMIT: Duration = Duration::from_secs(1);
+/// The pause between two attempts.
+const REMOVAL_PAUSE: Duration = Duration::from_millis(2);
+
+/// How often a group is made anew that was swept by a nursery before we were in it.
+const ATTEMPTS: usize = 3;
+
+/// The groups of one box. Dropped, they are left and removed.
+#[derive(Debug)]
+pub(crate) struct Cgroups {
+    ram: Result<Cgroup, String>,
+    pids: Result<Cgroup, String>,
+    /// Where this process came from, until it is there again.
+    came_from: Vec<PathBuf>,
+    /// What `pids` limits the box to.
+    pids_max: u64,
+}
+
+impl Cgroups {
+    /// Makes groups for a box to come, with limits that fit most, and enters them.
+    pub(crate) fn enter_new(host: &HostLimits) -> Self {
+        let name = format!("{}{}", host.prefix, rustix::process::getpid().as_raw_nonzero());
+        let mut groups = Self {
+            ram: Err(String::new()),
+            pids: Err(String::new()),
+            came_from: Vec::new(),
+            pids_max: host.auto.pids,
+        };
+        groups.ram = groups.enter_at(&host.memory, &name);
+        let shared = match (&host.memory, &host.pids, &groups.ram) {
+            (Ok(memory), Ok(pids), Ok(group)) if memory.place == pids.place => Some(group.clone()),
+            _ => None,
+        };
+        groups.pids = match shared {
+            Some(group) => Ok(group),
+            None => groups.enter_at(&host.pids, &name),
+        };
+        // What fails here fails again once there is a box to report it to.
+        groups.limit_ram(host.auto.ram).ok();
+        groups.limit_pids(host.auto.pids).ok();
+        groups
+    }
+
+    fn enter_at(&mut self, site: &Result<Site, String>, name: &str) -> Result<Cgroup, String> {
+        let site = site.as_ref().map_err(Clone::clone)?;
+        let attempt = || -> io::Result<Cgroup> {
+            let group = Cgroup::make(site, name)?;
+            group.enter().inspect_err(|_| drop(group.remove()))?;
+            Ok(group)
+        };
+        let mut attempts = 1;
+        let group = loop {
+            match attempt() {
+                Ok(group) => break group,
+                Err(_) if attempts < ATTEMPTS => attempts += 1,
+                Err(error) => {
+                    return Err(format!(
+                        "no group can be made in {}: {error}",
+                        site.place.display()
+                    ));
+                }
+            }
+        };
+        self.came_from.push(site.own.clone());
+        Ok(group)
+    }
+
+    /// Limits the memory of all in the groups.
+    pub(super) fn limit_ram(&self, bytes: u64) -> Result<(&Cgroup, Swap), String> {
+        let group = self.ram.as_ref().map_err(Clone::clone)?;
+        let swap = group.limit_memory(bytes).map_err(|error| {
+            format!("{} does not take a limit of {bytes} bytes: {error}", group.path().display())
+        })?;
+        Ok((group, swap))
+    }
+
+    /// Limits the processes and threads of the box: those of ours come on top.
+    pub(super) fn limit_pids(&mut self, count: u64) -> Result<&Cgroup, String> {
+        let group = self.pids.as_ref().map_err(Clone::clone)?;
+        group.limit_pids(count.saturating_add(DURING_BIRTH)).map_err(|error| {
+            format!("{} does not take a limit of {count}: {error}", group.path().display())
+        })?;
+        self.pids_max = count;
+        Ok(group)
+    }
+
+    /// How many processes of the box the kernel has killed for memory, as far as it can be known.
+    pub(crate) fn oom_kills(&self) -> u64 {
+        self.ram.as_ref().ok().and_then(|group| group.oom_kills().ok()).unwrap_or(0)
+    }
+
+    /// Goes back to where this process came from, and leaves the groups to the box. May take some
+    /// 20 ms.
+    ///
+    /// # Errors
+    /// What writing says. What was limited remains so.
+    pub(crate) fn leave(&mut self) -> io::Result<()> {
+        if self.came_from.is_empty() {
+            return Ok(());
+        }
+        for group in std::mem::take(&mut self.came_from) {
+            cgroup::enter(&group)?;
+        }
+        match &self.pids {
+            Ok(group) => group.limit_pids(self.pids_max.saturating_add(INIT)),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Leaves the groups of a box in which nothing is left, and removes them. Takes a second at
+    /// most.
+    ///
+    /// # Errors
+    /// What the last attempt said.
+    pub(crate) fn remove(&mut self) -> io::Result<()> {
+        let left = self.leave();
+        let until = Instant::now() + REMOVAL_LIMIT;
+        for group in [&self.ram, &self.pids].into_iter().flatten() {
+            while let Err(error) = group.remove() {
+                if Instant::now() > until {
+                    return Err(error);
+                }
+                if let Ok(pause) = Timespec::try_from(REMOVAL_PAUSE) {
+                    poll(&mut [], Some(&pause)).ok();
+                }
+            }
+        }
+        self.ram = Err(String::new());
+        self.pids = Err(String::new());
+        left
+    }
+}
+
+impl Drop for Cgroups {
+    fn drop(&mut self) {
+        // A nursery sweeps what remains.
+        self.remove().ok();
+    }
+}

@@ -1,0 +1,83 @@
+//! What the host lets us limit, as the nursery finds it at its start.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use minimal_linux::cgroup::{Controller, Site, find};
+
+use super::auto::Auto;
+use super::leftovers;
+
+/// What limits can be set, and how much they are where nobody says.
+#[derive(Debug)]
+pub(crate) struct HostLimits {
+    /// Where groups that limit memory can be made, or why not.
+    pub(super) memory: Result<Site, String>,
+    /// Where groups that limit processes can be made, or why not.
+    pub(super) pids: Result<Site, String>,
+    /// What the names of our groups begin with.
+    pub(super) prefix: String,
+    pub(super) auto: Auto,
+    /// Whether there is swap that could go uncounted.
+    pub(super) has_swap: bool,
+}
+
+impl HostLimits {
+    /// Looks, and removes what keepers of this state directory left behind.
+    pub(crate) fn find(state_dir: &Path) -> Self {
+        let memory = find(Controller::Memory);
+        let pids = find(Controller::Pids);
+        let prefix = prefix(state_dir);
+        for site in [&memory, &pids].into_iter().flatten() {
+            leftovers::sweep(&site.place, &prefix);
+        }
+        let information = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let total = kibibytes(&information, "MemTotal:").unwrap_or(0);
+        let above = memory.as_ref().ok().and_then(Site::memory_limit);
+        let number =
+            |path: &str| -> Option<u64> { std::fs::read_to_string(path).ok()?.trim().parse().ok() };
+        let pid_max = number("/proc/sys/kernel/pid_max");
+        let threads_max = number("/proc/sys/kernel/threads-max");
+        Self {
+            auto: Auto::for_host(
+                above.map_or(total, |above| above.min(total)),
+                [pid_max, threads_max].into_iter().flatten().min().unwrap_or(FEWEST_PIDS),
+            ),
+            has_swap: kibibytes(&information, "SwapTotal:").unwrap_or(0) > 0,
+            memory,
+            pids,
+            prefix,
+        }
+    }
+}
+
+/// The pids of a host that does not say: the kernel's own default (PID_MAX_DEFAULT).
+const FEWEST_PIDS: u64 = 32_768;
+
+/// `minimal.<state directory>.`, by device and inode: of two installations on one host, in two
+/// containers even, each knows its own groups.
+pub(super) fn prefix(state_dir: &Path) -> String {
+    let (device, inode) =
+        state_dir.metadata().map_or((0, 0), |metadata| (metadata.dev(), metadata.ino()));
+    format!("minimal.{device:x}-{inode:x}.")
+}
+
+/// The bytes of a line `name: number kB` (proc_meminfo(5)).
+fn kibibytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_meminfo_are_found_by_their_whole_name() {
+        let text = "MemTotal:       24683520 kB\nMemFree:  5 kB\nSwapTotal:  0 kB\n";
+        assert_eq!(kibibytes(text, "MemTotal:"), Some(24_683_520 * 1024));
+        assert_eq!(kibibytes(text, "SwapTotal:"), Some(0));
+        assert_eq!(kibibytes(text, "Swap:"), None);
+        assert_eq!(kibibytes("MemTotal: x kB", "MemTotal:"), None);
+    }
+}

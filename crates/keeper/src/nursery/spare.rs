@@ -1,0 +1,70 @@
+//! A keeper made ahead: it knows everything but its box.
+//!
+//! Who is asked for a box has nothing left to do but to hand it over. What a keeper does before it
+//! knows its box costs milliseconds: the fork, and entering control groups (`limits::cgroups`).
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use minimal_linux::fork::{Forked, fork};
+use minimal_linux::{fds, signals, socket, title};
+use minimal_proto::{BoxId, Signal};
+
+use super::MAX_MESSAGE;
+use super::process::SOCKET;
+use crate::limits::Cgroups;
+use crate::shared_root::SharedRoot;
+
+/// A process that waits for a box, or for the nursery's end, which is its own.
+#[derive(Debug)]
+pub(super) struct Spare {
+    pid: i32,
+    socket: OwnedFd,
+}
+
+impl Spare {
+    /// Forks one.
+    ///
+    /// # Errors
+    /// What socketpair(2) and clone3(2) say.
+    pub(super) fn fork(state_dir: &Path, shared: &SharedRoot) -> io::Result<Self> {
+        let (ours, theirs) = socket::message_pair()?;
+        match fork()? {
+            Forked::Child => {
+                drop(ours);
+                let status = wait_for_box(&theirs, state_dir, shared).unwrap_or(1);
+                minimal_linux::fork::exit_now(status)
+            }
+            Forked::Parent(child) => Ok(Self { pid: child.pid(), socket: ours }),
+        }
+    }
+
+    /// Makes it the keeper of a box. Returns its pid.
+    ///
+    /// # Errors
+    /// What sendmsg(2) says; `EPIPE` or `ECONNRESET` if it is gone.
+    pub(super) fn hand_over(self, id: BoxId, connection: BorrowedFd<'_>) -> io::Result<i32> {
+        socket::send(self.socket.as_fd(), id.to_string().as_bytes(), Some(connection))?;
+        Ok(self.pid)
+    }
+}
+
+fn wait_for_box(requests: &OwnedFd, state_dir: &Path, shared: &SharedRoot) -> io::Result<i32> {
+    // The daemon's socket must not be held open by a keeper: the nursery's end would not show.
+    let null = std::fs::File::open("/dev/null")?;
+    fds::set_standard(null.as_fd(), SOCKET)?;
+    signals::restore_default(Signal::CHLD);
+    rustix::process::setsid()?;
+    title::set("min-spare").ok();
+    let cgroups = Cgroups::enter_new(&shared.limits);
+    let mut buffer = [0; MAX_MESSAGE];
+    let (length, passed) = socket::receive(requests.as_fd(), &mut buffer)?;
+    let id = std::str::from_utf8(&buffer[..length]).ok().and_then(|text| text.parse().ok());
+    // Without a box the nursery is gone, and nobody needs a keeper.
+    let (Some(id), Some(connection)) = (id, passed) else { return Ok(0) };
+    title::set(&format!("min-keeper {id}")).ok();
+    let id: BoxId = id;
+    Ok(crate::process::run(id, UnixStream::from(connection), state_dir, cgroups, shared))
+}
