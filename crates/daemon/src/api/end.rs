@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::error::ApiError;
 use super::extract::{Address, Asked, JsonBody, OptionalBody};
 use super::{find, show};
-use crate::boxes::{Answer, Command, Live};
+use crate::boxes::{Answer, Command, Fate, Live};
 use crate::hooks;
 use crate::host::Host;
 use crate::index::Entry;
@@ -42,12 +42,12 @@ async fn stop_live(live: &Arc<Live>, StopBox { force, grace_ms }: StopBox) -> Re
     hooks::pass("daemon.stop.before_ask").await.map_err(|error| ApiError::internal(&error))?;
     match live.ask(|reply| Command::Stop { force, grace_ms, reply }).await? {
         Answer::Given(answer) => answer?,
-        Answer::Ended => return Ok(()),
+        Answer::Ended => {}
     }
     let grace = if force { 0 } else { grace_ms.unwrap_or(live.facts.stop_grace_ms) };
     let limit = Duration::from_millis(grace).saturating_add(END_LIMIT);
-    match tokio::time::timeout(limit, live.wait_for(|view| view.sealed)).await {
-        Ok(_) => Ok(()),
+    match tokio::time::timeout(limit, live.ended()).await {
+        Ok(ended) => Ok(ended.map(drop)?),
         Err(_) => Err(live.unresponsive("the box has not ended after it was killed").into()),
     }
 }
@@ -78,7 +78,7 @@ pub(super) async fn acknowledge(
 ) -> Result<Json<Value>, ApiError> {
     let mut entry = find(&host, &address)?;
     if let Entry::Live(live) = &entry {
-        if !live.view.borrow().sealed {
+        if live.view.borrow().fate != Fate::Sealed {
             let message = format!("box `{}` has not ended", live.name);
             return Err(ApiError::new(ErrorCode::WrongState, message));
         }
@@ -106,7 +106,7 @@ pub(super) async fn remove(
 ) -> Result<Json<Value>, ApiError> {
     let entry = host.index.resolve(&address)?;
     if let Entry::Live(live) = &entry {
-        if !live.view.borrow().sealed {
+        if live.view.borrow().fate != Fate::Sealed {
             if !query.force {
                 return Err(ErrorBody::new(
                     ErrorCode::NeedsForce,

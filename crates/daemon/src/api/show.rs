@@ -95,21 +95,19 @@ pub(super) async fn wait(
         }
         Entry::Broken(broken) => return Err(broken.as_ref().into()),
     };
-    let sealed = live.wait_for(|view| view.sealed);
-    let view = match query.timeout_ms {
+    let ended = live.ended();
+    let (_, ending) = match query.timeout_ms {
         // Until the ending, or until the client leaves: it has said that it waits for as long.
-        None => sealed.await,
-        Some(limit) => tokio::time::timeout(Duration::from_millis(limit), sealed).await.map_err(
-            |_elapsed| {
+        None => ended.await?,
+        Some(limit) => {
+            let limited = tokio::time::timeout(Duration::from_millis(limit), ended).await;
+            limited.map_err(|_elapsed| {
                 let message = format!("box `{}` has not ended within {limit} ms", live.name);
                 ApiError::new(ErrorCode::WaitTimeout, message)
-            },
-        )?,
+            })??
+        }
     };
-    match view.ending() {
-        Some(ending) => Ok(Json(WaitAnswer { id: live.id, ending: ending.clone() })),
-        None => Err(ApiError::new(ErrorCode::SteppingDown, "the daemon is leaving")),
-    }
+    Ok(Json(WaitAnswer { id: live.id, ending }))
 }
 
 /// The directory of a box, opened.

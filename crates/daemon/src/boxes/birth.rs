@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::actor::{Actor, Body};
 use super::conclude::{Absence, Conclusion, conclude};
-use super::{Ended, Facts, Link, View, wire};
+use super::{Ended, Facts, Fate, Link, View, wire};
 use crate::hooks;
 use crate::host::Host;
 use crate::index::{Admission, AdmitError, Entry, RequestKey, Reservation};
@@ -64,7 +64,11 @@ pub(crate) async fn create(
                 while made.changed().await.is_ok() {}
                 if let Some(entry) = host.index.get(id) {
                     started(&entry).await?;
-                    return Ok(Outcome::Repeated(entry));
+                    let Some(interrupted) = interrupted(&host, id).await else {
+                        return Ok(Outcome::Repeated(entry));
+                    };
+                    // Nothing of it ever ran, and its creator asks again: that was a try.
+                    host.reap(interrupted).await?;
                 }
             }
             Err(AdmitError::IdTaken { .. }) => {}
@@ -131,11 +135,25 @@ async fn started(entry: &Entry) -> Result<(), ErrorBody> {
     let Entry::Live(live) = entry else { return Ok(()) };
     let is_up = |view: &View| match view.record.state {
         State::Running => true,
-        _ => view.ending().is_some(),
+        _ => view.is_last(),
     };
     match tokio::time::timeout(START_LIMIT, live.wait_for(is_up)).await {
+        Ok(view) if view.fate == Fate::Removed => Err(live.no_ending(&view)),
         Ok(_) => Ok(()),
         Err(_) => Err(live.unresponsive("the box has not started within 60 s")),
+    }
+}
+
+/// The box, if its start was cut short by the death of its daemon or keeper.
+async fn interrupted(host: &Host, id: BoxId) -> Option<BoxId> {
+    if let Some(Entry::Live(live)) = host.index.get(id)
+        && live.view.borrow().is_last()
+    {
+        live.gone().await;
+    }
+    match host.index.get(id) {
+        Some(Entry::Ended(ended)) if ended.interrupted => Some(id),
+        _ => None,
     }
 }
 

@@ -15,6 +15,8 @@ use minimal_store::{
 };
 use serde_json::json;
 
+use super::ended::INTERRUPTED;
+
 /// Why there may be no keeper.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Absence {
@@ -120,7 +122,7 @@ fn ending_event(
         Ending::start_failed(StartFault::Other, step, message, errno, at, Observer::Daemon)
             .with_detail("log_end", log.bytes);
     if *absence == Absence::Gone {
-        ending = ending.with_detail("interrupted", true);
+        ending = ending.with_detail(INTERRUPTED, true);
     }
     EventData::Failed(ending)
 }

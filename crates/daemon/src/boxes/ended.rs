@@ -13,6 +13,9 @@ use super::wire;
 /// How long after its ending a box made with `remove` is kept for its creator to ask.
 pub(crate) const REMOVE_AFTER: Duration = Duration::from_secs(60);
 
+/// The detail that tells a start that was cut short.
+pub(crate) const INTERRUPTED: &str = "interrupted";
+
 /// A box without an actor. Its record is held as the JSON that listings consist of, so that listing
 /// many is copying text.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub(crate) struct Ended {
     pub(crate) created_at: Timestamp,
     /// The log's end, for good.
     pub(crate) log_end: u64,
+    /// Its start was cut short; nobody refused it.
+    pub(crate) interrupted: bool,
     /// When it is to be reaped; none: when somebody says so.
     pub(crate) reap_at: Option<Timestamp>,
     json: Box<str>,
@@ -47,6 +52,7 @@ impl Ended {
             parent: record.parent,
             created_at: record.created_at,
             log_end: log.bytes,
+            interrupted: ending.detail().get(INTERRUPTED).is_some_and(|value| *value == true),
             reap_at: record.remove.then(|| later(ended_at, REMOVE_AFTER)),
             json: json.into_boxed_str(),
         })

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use minimal_proto::{BoxId, BoxName, ErrorBody, ErrorCode, Signal};
+use minimal_proto::{BoxId, BoxName, Ending, ErrorBody, ErrorCode, Signal};
 use minimal_store::BoxDir;
 use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
 use super::facts::Facts;
 use super::seats::{PinSeat, WriterSeat};
-use super::view::View;
+use super::view::{Fate, View};
 
 /// How long a question to an actor may take before the box counts as unresponsive. An actor answers
 /// at once, except while it looks for its keeper, which takes at most three seconds.
@@ -97,6 +97,30 @@ impl Live {
             Err(_closed) => {}
         }
         view.borrow().clone()
+    }
+
+    /// Waits for the ending.
+    ///
+    /// # Errors
+    /// There will be none: the box's directory was deleted, or the daemon is leaving.
+    pub(crate) async fn ended(&self) -> Result<(View, Ending), ErrorBody> {
+        let view = self.wait_for(View::is_last).await;
+        match view.ending().cloned() {
+            Some(ending) => Ok((view, ending)),
+            None => Err(self.no_ending(&view)),
+        }
+    }
+
+    /// Why there is no ending though nothing will follow.
+    pub(crate) fn no_ending(&self, view: &View) -> ErrorBody {
+        if view.fate != Fate::Removed {
+            return ErrorBody::new(ErrorCode::SteppingDown, "the daemon is leaving");
+        }
+        let name = &self.name;
+        let message = format!("the directory of box `{name}` was deleted while it ran");
+        ErrorBody::new(ErrorCode::ExitUnknown, message)
+            .with_hint("remove boxes with `min rm`, which ends them first")
+            .with_detail("box", self.id.to_string())
     }
 
     /// Waits until the actor has left the box to the index.

@@ -30,4 +30,4 @@ pub(crate) use facts::Facts;
 pub(crate) use link::Link;
 pub(crate) use live::{Answer, Command, Live, Reading};
 pub(crate) use seats::{Input, PinSeat, Unseated, WriterSeat};
-pub(crate) use view::View;
+pub(crate) use view::{Fate, View};

@@ -22,8 +22,19 @@ pub(crate) struct View {
     pub(crate) fault: Option<Arc<str>>,
     /// It has ended, and its keeper cannot bring the ending to disk.
     pub(crate) unsaved: Option<Arc<str>>,
-    /// It has ended, and its log is sealed at `log_end`. The last view there is.
-    pub(crate) sealed: bool,
+    /// Whether anything will follow.
+    pub(crate) fate: Fate,
+}
+
+/// Whether anything follows a view, and why not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// More will follow.
+    Open,
+    /// The box has ended, and its log is sealed.
+    Sealed,
+    /// The box's directory was deleted under it and its keeper is gone: nobody can say how it ended.
+    Removed,
 }
 
 impl View {
@@ -37,7 +48,7 @@ impl View {
             pinned: false,
             fault: None,
             unsaved: None,
-            sealed: false,
+            fate: Fate::Open,
         }
     }
 
@@ -45,9 +56,14 @@ impl View {
         self.record.id
     }
 
+    /// Whether nothing will follow.
+    pub(crate) fn is_last(&self) -> bool {
+        self.fate != Fate::Open
+    }
+
     /// The ending, once it may be told.
     pub(crate) fn ending(&self) -> Option<&Ending> {
-        self.record.ending.as_ref().filter(|_| self.sealed)
+        self.record.ending.as_ref().filter(|_| self.fate == Fate::Sealed)
     }
 
     /// Whether this can be relied on, and why not.

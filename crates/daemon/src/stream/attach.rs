@@ -20,8 +20,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::input::{InputFault, InputGate};
 use super::output;
-use super::source::LogSource;
-use crate::boxes::{Command, Input, Live, PinSeat, Unseated, WriterSeat};
+use super::source::{LogSource, Standing};
+use crate::boxes::{Command, Fate, Input, Live, PinSeat, Unseated, WriterSeat};
 use crate::hooks;
 use crate::host::Host;
 
@@ -58,7 +58,7 @@ pub(crate) async fn serve(host: Arc<Host>, socket: WebSocket, attachment: Attach
     let Attachment { id, source, live, writer, pin } = attachment;
     let (mut sink, mut incoming) = socket.split();
     let (say, said) = mpsc::channel(SAYINGS);
-    let output = OutputHalf { id, source, writes: writer.is_some(), said };
+    let output = OutputHalf { id, source, live: live.clone(), writes: writer.is_some(), said };
     let from = writer.as_ref().map(|seat| seat.from);
     let input = InputHalf { live, gate: InputGate::new(from.unwrap_or(0)), writer, pin, say };
     let stop = tokio::select! {
@@ -80,6 +80,7 @@ pub(crate) async fn serve(host: Arc<Host>, socket: WebSocket, attachment: Attach
 struct OutputHalf {
     id: BoxId,
     source: LogSource,
+    live: Option<Arc<Live>>,
     writes: bool,
     said: mpsc::Receiver<ServerMessage>,
 }
@@ -142,8 +143,12 @@ impl OutputHalf {
                 sink.feed(text(&ServerMessage::Live)).await?;
             }
             if caught_up {
-                if standing.sealed {
+                if standing.fate == Fate::Sealed {
                     return self.say_ending(sink).await;
+                }
+                if let Some(error) = self.no_ending(standing) {
+                    sink.send(text(&ServerMessage::Error(error))).await?;
+                    return Ok(Stop::Said);
                 }
                 sink.flush().await?;
             }
@@ -167,6 +172,12 @@ impl OutputHalf {
         }
     }
 
+    /// Why there will be no ending, if that is so.
+    fn no_ending(&self, standing: Standing) -> Option<ErrorBody> {
+        let live = self.live.as_ref().filter(|_| standing.fate == Fate::Removed)?;
+        Some(live.no_ending(&live.view.borrow()))
+    }
+
     async fn say_ending(&mut self, sink: &mut Sink) -> Result<Stop, axum::Error> {
         let Some(ending) = self.source.ending() else { return Ok(Stop::Lost) };
         if hooks::pass("daemon.stream.before_exited").await.is_err() {
@@ -184,7 +195,7 @@ impl OutputHalf {
                 message = self.said.recv() => message,
                 changed = self.source.changed() => {
                     // An actor that goes has sealed, unless the daemon is leaving.
-                    let known = changed || self.source.standing().sealed;
+                    let known = changed || self.source.standing().fate != Fate::Open;
                     return Ok((!known).then_some(Stop::Lost));
                 }
             }

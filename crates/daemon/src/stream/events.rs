@@ -43,7 +43,7 @@ impl EventBody {
             // Looked at before reading, so that nothing is missed between reading and waiting.
             let is_last = match &mut self.follow {
                 None => self.journal.is_some(),
-                Some(view) => view.borrow_and_update().sealed,
+                Some(view) => view.borrow_and_update().is_last(),
             };
             let piece = self.read_new().await?;
             if !piece.is_empty() {
@@ -55,7 +55,7 @@ impl EventBody {
             let last_seq = self.last_seq;
             if let Some(view) = &mut self.follow
                 && view
-                    .wait_for(|view| view.sealed || view.record.last_seq > last_seq)
+                    .wait_for(|view| view.is_last() || view.record.last_seq > last_seq)
                     .await
                     .is_err()
             {

@@ -6,6 +6,7 @@ use minimal_store::{Chunk, LogError};
 
 use super::output;
 use super::source::LogSource;
+use crate::boxes::Fate;
 
 /// How output is written into a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,9 +65,9 @@ impl LogBody {
                         return Ok(Some(piece));
                     }
                 }
-                None if self.until.is_some() || standing.sealed => return Ok(None),
+                None if self.until.is_some() || standing.fate == Fate::Sealed => return Ok(None),
                 None => {
-                    if !self.source.changed().await && !self.source.standing().sealed {
+                    if !self.source.changed().await && self.source.standing().fate != Fate::Sealed {
                         return Err(BrokenOff::Leaving);
                     }
                 }

@@ -6,7 +6,7 @@ use minimal_proto::Ending;
 use minimal_store::{BoxDir, Chunk, LogError, LogReader};
 use tokio::sync::watch;
 
-use crate::boxes::{Ended, Live, Reading, View};
+use crate::boxes::{Ended, Fate, Live, Reading, View};
 
 /// How much is read at a time, and so the most output held in memory for a reader.
 pub(crate) const PIECE: usize = 256 << 10;
@@ -35,8 +35,8 @@ enum End {
 pub(crate) struct Standing {
     /// How far the log can be read.
     pub(crate) end: u64,
-    /// Nothing will be added to it.
-    pub(crate) sealed: bool,
+    /// Whether anything will be added to it.
+    pub(crate) fate: Fate,
     /// How much input was accepted.
     pub(crate) input_offset: u64,
     /// Whether the box takes input.
@@ -68,13 +68,14 @@ impl LogSource {
                 let view = view.borrow_and_update();
                 Standing {
                     end: view.log_end,
-                    sealed: view.sealed,
+                    fate: view.fate,
                     input_offset: view.input_offset,
                     input_open: view.input_open,
                 }
             }
             End::Sealed { at, .. } => {
-                Standing { end: *at, sealed: true, input_offset: 0, input_open: false }
+                let (input_offset, input_open) = (0, false);
+                Standing { end: *at, fate: Fate::Sealed, input_offset, input_open }
             }
         }
     }

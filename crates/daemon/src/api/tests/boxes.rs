@@ -256,3 +256,48 @@ async fn an_ending_that_is_not_on_disk_is_no_ending_but_is_no_secret() {
     let record = world.record_until(id, |record| record["state"] == "exited").await;
     assert_eq!(record["health"], "ok");
 }
+
+#[tokio::test]
+async fn a_repeat_takes_the_place_of_a_try_that_was_cut_short() {
+    let mut world = World::new().await;
+    let headers = [("idempotency-key", "once")];
+    let (request, socket) = (create(), world.socket());
+    let first = crate::testing::call(&socket, "POST", "/v1/boxes", &headers, Some(&request));
+    let dying = async { drop(world.keeper().await) };
+    let ((status, first), ()) = tokio::join!(first, dying);
+    assert_eq!((status, &first["ending"]["detail"]["interrupted"]), (201, &true.into()));
+
+    let repeat = crate::testing::call(&socket, "POST", "/v1/boxes", &headers, Some(&request));
+    let keeping = async {
+        let mut keeper = world.keeper().await;
+        keeper.start().await;
+        keeper
+    };
+    let ((status, repeat), keeper) = tokio::join!(repeat, keeping);
+    assert_eq!((status, &repeat["state"]), (201, &"running".into()));
+    assert_ne!(repeat["id"], first["id"]);
+    let list = world.call("GET", "/v1/boxes").await.1;
+    assert_eq!(list["boxes"].as_array().unwrap().len(), 1, "the try is gone: {list}");
+    drop(keeper);
+}
+
+#[tokio::test]
+async fn a_box_whose_directory_was_deleted_is_gone_and_nobody_hangs() {
+    let mut world = World::new().await;
+    let keeper = world.running(StartOptions::default()).await;
+    let id = keeper.id;
+    let mut client = crate::testing::Attached::to(&world.socket(), id, "").await.expect("attached");
+    let Some(crate::index::Entry::Live(live)) = world.host.index.get(id) else { panic!() };
+    std::fs::remove_dir_all(world.box_path(id)).unwrap();
+    drop(keeper);
+    let error = within(live.ended()).await.unwrap_err();
+    assert_eq!(error.code, minimal_proto::ErrorCode::ExitUnknown);
+    let error = loop {
+        match client.message().await {
+            minimal_proto::stream::ServerMessage::Error(error) => break error,
+            message => assert!(!message.is_terminal(), "{message:?}"),
+        }
+    };
+    assert_eq!(error.code, minimal_proto::ErrorCode::ExitUnknown);
+    assert_eq!(world.call("GET", &format!("/v1/boxes/{id}")).await.0, 404);
+}

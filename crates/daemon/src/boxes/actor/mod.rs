@@ -33,7 +33,7 @@ use super::facts::Facts;
 use super::link::{Link, LinkError};
 use super::live::{COMMANDS, Command, Live};
 use super::seats::{Pin, Writer};
-use super::view::View;
+use super::view::{Fate, View};
 use super::{Ended, sealed_at};
 use crate::host::Host;
 use crate::index::Entry;
@@ -79,6 +79,16 @@ enum Parting {
     Ended,
     /// It is gone, or of no use, without that.
     Vanished(LinkError),
+}
+
+/// What became of a box without a connection to its keeper.
+enum Look {
+    /// It has ended, and its ending is on disk.
+    Ended,
+    /// Its directory is gone, and with it everything that could be known.
+    Removed,
+    /// Somebody is there, or nothing could be found out.
+    Open,
 }
 
 /// What an actor is made of.
@@ -139,7 +149,7 @@ impl Actor {
 
     async fn run(mut self, mut link: Option<Link>) {
         let mut looks = 0;
-        loop {
+        let look = loop {
             let parting = match link.take() {
                 Some(link) => self.serve(link).await,
                 None => match self.connect().await {
@@ -153,14 +163,18 @@ impl Actor {
             };
             self.leave_seats();
             match parting {
-                Parting::Ended if self.has_ending() || self.read_journal().await => break,
+                Parting::Ended if self.has_ending() || self.read_journal().await => {
+                    break Look::Ended;
+                }
                 Parting::Ended => tracing::error!("the keeper told an ending that is not on disk"),
-                Parting::Vanished(error) => {
+                Parting::Vanished(error) if looks == 0 => {
                     tracing::info!(error = %Chain(&error), "no connection to the keeper");
                 }
+                Parting::Vanished(_) => {}
             }
-            if self.conclude(looks).await {
-                break;
+            match self.conclude(looks).await {
+                Look::Open => {}
+                look => break look,
             }
             let live = Arc::clone(&self.live);
             self.requests.link_lost(&live);
@@ -168,8 +182,12 @@ impl Actor {
             looks += 1;
             self.answer_without_keeper(pause).await;
             self.requests.expire(&live, true, Instant::now());
+        };
+        self.requests.box_ended(&self.live);
+        match look {
+            Look::Removed => self.give_up(),
+            Look::Ended | Look::Open => self.finish().await,
         }
-        self.finish().await;
     }
 
     async fn connect(&mut self) -> Result<Link, LinkError> {
@@ -258,7 +276,7 @@ impl Actor {
 
     /// With no connection to a keeper: learns from the disk, and from who holds the locks, whether
     /// the box has ended.
-    async fn conclude(&mut self, looks: usize) -> bool {
+    async fn conclude(&mut self, looks: usize) -> Look {
         let (dir, boot_id) = (Arc::clone(&self.live.dir), self.host.boot_id.clone());
         let concluded =
             tokio::task::spawn_blocking(move || conclude(&dir, &Absence::Gone, &boot_id)).await;
@@ -271,30 +289,38 @@ impl Actor {
                     view.log_end = sealed_at(&record, log).bytes;
                     view.record = Arc::new(*record);
                 });
-                return true;
+                return Look::Ended;
             }
             Ok(Conclusion::Alive(holders)) if holders.keeper => {
                 "its keeper holds its lock but does not answer".to_owned()
             }
             // They have milliseconds to follow it before that is worth a word.
-            Ok(Conclusion::Alive(_)) if looks < LOOK_AGAIN.len() => return false,
+            Ok(Conclusion::Alive(_)) if looks < LOOK_AGAIN.len() => return Look::Open,
             Ok(Conclusion::Alive(_)) => {
                 "its keeper is gone, and its processes are not yet".to_owned()
             }
+            Err(_) if !self.live.dir.is_linked() => return Look::Removed,
             Err(error) => describe(&error),
         };
         if self.view.borrow().fault.as_deref() != Some(fault.as_str()) {
             tracing::warn!(fault, "unresponsive");
             self.view.send_modify(|view| view.fault = Some(fault.into()));
         }
-        false
+        Look::Open
+    }
+
+    /// There is no box any more, and nobody who could say how it ended.
+    fn give_up(self) {
+        tracing::error!("the box's directory was deleted while it ran");
+        drop(self.host.index.remove(self.live.id));
+        self.host.live.fetch_sub(1, Ordering::Relaxed);
+        self.view.send_modify(|view| view.fate = Fate::Removed);
     }
 
     /// Publishes the ending and hands the box to the index.
-    async fn finish(mut self) {
-        self.requests.box_ended(&self.live);
+    async fn finish(self) {
         self.view.send_modify(|view| {
-            view.sealed = true;
+            view.fate = Fate::Sealed;
             view.input_open = false;
             view.pinned = false;
             view.fault = None;
