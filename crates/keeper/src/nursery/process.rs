@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use minimal_linux::fork::{Forked, exit_now, fork_into_new_namespaces};
 use minimal_linux::namespaces::{self, IdRange, Setgroups};
 use minimal_linux::{fds, mount, own_file, signals, socket, title};
 use minimal_proto::{BoxId, Signal};
@@ -95,6 +96,7 @@ fn serve(socket: &OwnedFd, state_dir: &Path) -> Result<(), Greeting> {
     signals::reset();
     // A closed pipe or socket is an answer of the call that met it, here and in every keeper.
     signals::ignore(Signal::PIPE);
+    try_namespaces().map_err(refused("make the namespaces of a box"))?;
     // Keepers are reaped by the kernel: nobody here asks how they ended.
     signals::ignore(Signal::CHLD);
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
@@ -129,6 +131,15 @@ fn serve(socket: &OwnedFd, state_dir: &Path) -> Result<(), Greeting> {
             return Ok(());
         }
         spare = Spare::fork(state_dir, &shared).ok();
+    }
+}
+
+/// Makes the namespaces of a box once, for nothing: a host that refuses them is told of now, before
+/// there is a box that cannot start. Root is refused too where they are switched off.
+fn try_namespaces() -> io::Result<()> {
+    match fork_into_new_namespaces()? {
+        Forked::Child => exit_now(0),
+        Forked::Parent(mut child) => child.reap().map(|_| ()),
     }
 }
 
