@@ -4,10 +4,12 @@
 //! it keeps debug assertions, and dependencies are built once for lints, tests and executable. The
 //! release build then proves the two commands of the README, and runs the journeys of `done_when`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Result, bail, ensure};
+use serde_json::Value;
 
 use crate::cargo::{cargo, is_there, read, root, run, target_dir};
 use crate::report::Report;
@@ -93,7 +95,24 @@ fn e2e(filter: &[String]) -> Result<()> {
     run(&mut cargo(&["build", "--locked", "--package", "minimal-cli", "--features", "testhooks"]))?;
     let built = kept_apart(&target_dir()?.join("debug/min"), "min-testhooks")?;
     let mut command = runner(&["--package", "minimal-e2e"]);
-    run(command.args(filter).env("MIN_BIN", built))
+    run(command.args(filter).env("MIN_BIN", built).env("MIN_OWN_TESTS", own_tests()?))
+}
+
+/// The unit tests of two crates, for the scenario that runs them in a box. Built as the unit tests
+/// are, so that there is nothing left to build.
+fn own_tests() -> Result<OsString> {
+    let args = ["test", "--no-run", "--locked", "--message-format", "json", "--workspace"];
+    let json = read(cargo(&args).args(["--exclude", "minimal-e2e", "--lib"]))?;
+    let executables = String::from_utf8_lossy(&json)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|message| message["profile"]["test"] == true)
+        .filter(|message| {
+            ["minimal_proto", "minimal_store"].iter().any(|name| message["target"]["name"] == *name)
+        })
+        .filter_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .collect::<Vec<_>>();
+    Ok(std::env::join_paths(executables)?)
 }
 
 fn release(filter: &[String]) -> Result<()> {
