@@ -11,7 +11,7 @@ use minimal_proto::{BoxName, Signal, State};
 /// Runs commands in isolated boxes that outlive whoever started them, and tells how they ended.
 #[derive(Debug, Parser)]
 #[command(name = "min", version, max_term_width = 100, subcommand_required = true)]
-#[command(arg_required_else_help = false, disable_help_subcommand = true)]
+#[command(arg_required_else_help = true)]
 pub struct Cli {
     /// Options of every command.
     #[command(flatten)]
@@ -29,13 +29,15 @@ pub struct Global {
     #[arg(short = 'C', global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub directory: Option<PathBuf>,
     /// How data is printed; with json and jsonl an error is an object too
-    #[arg(short, long, global = true, value_enum, default_value_t = Format::Table, hide_default_value = true)]
+    #[arg(short, long, global = true, value_name = "FORMAT", value_enum)]
+    #[arg(default_value_t = Format::Table, hide_default_value = true)]
     pub output: Format,
     /// Never ask a question (also off a terminal)
     #[arg(long, global = true)]
     pub no_input: bool,
     /// When to use colour; the variable `NO_COLOR` turns it off
-    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, hide_default_value = true)]
+    #[arg(long, global = true, value_name = "WHEN", value_enum)]
+    #[arg(default_value_t = Color::Auto, hide_default_value = true)]
     pub color: Color,
     /// Say more on stderr
     #[arg(short, long, global = true)]
@@ -89,14 +91,14 @@ pub enum Command {
     /// Remove boxes: their records, logs and files
     Rm(RemoveArgs),
     /// Everything about boxes
-    #[command(visible_alias = "boxes", subcommand_required = true)]
+    #[command(visible_alias = "boxes", subcommand_required = true, arg_required_else_help = true)]
     Box {
         /// What to do.
         #[command(subcommand)]
         verb: BoxVerb,
     },
     /// The daemon and its machine
-    #[command(subcommand_required = true)]
+    #[command(subcommand_required = true, arg_required_else_help = true)]
     Host {
         /// What to do.
         #[command(subcommand)]
@@ -183,6 +185,12 @@ pub struct RunArgs {
     /// End the box after this time, as in 90s or 1h30m
     #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     pub timeout: Option<Duration>,
+    /// Limit the box's memory, as in 512MiB or 2GiB; without it the host's size decides
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
+    pub ram: Option<u64>,
+    /// Limit the box's processes and threads; without it 4096, or less on a small host
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub pids: Option<u64>,
     /// What is at /workbench: nothing, or the project itself, read-write
     #[arg(long, value_enum, default_value_t = WorkspaceArg::None)]
     pub workspace: WorkspaceArg,
@@ -374,6 +382,10 @@ pub enum Shell {
 
 fn duration(text: &str) -> Result<Duration, minimal_proto::duration::ParseDurationError> {
     minimal_proto::duration::parse(text)
+}
+
+fn size(text: &str) -> Result<u64, minimal_proto::size::ParseSizeError> {
+    minimal_proto::size::parse(text)
 }
 
 fn address(text: &str) -> Result<String, &'static str> {

@@ -99,6 +99,10 @@ fn not_understood(words: &[OsString], error: &clap::Error, env: Env) -> Exit {
             Err(failure) => told(&context, &failure),
         };
     }
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        context.printer.help(&text);
+        return Exit::Fault(ErrorCode::BadRequest);
+    }
     let (message, usage) = split(&text);
     let mut failure = Failure::usage(message);
     failure.hint = usage;

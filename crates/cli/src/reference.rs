@@ -79,7 +79,7 @@ pub fn errors_reference() -> String {
 }
 
 fn push_command(page: &mut String, command: &clap::Command, parent: &str) {
-    if command.is_hide_set() {
+    if command.is_hide_set() || command.get_name() == "help" {
         return;
     }
     let name = format!("{parent} {}", command.get_name());
@@ -90,9 +90,7 @@ fn push_command(page: &mut String, command: &clap::Command, parent: &str) {
         write!(page, "Also called {}.\n\n", aliases.join(", ")).expect("a String takes all");
     }
     if command.has_subcommands() {
-        for verb in command.get_subcommands() {
-            push_command(page, verb, &name);
-        }
+        push_verbs(page, command, &name);
         return;
     }
     let usage = command.clone().render_usage().to_string();
@@ -100,6 +98,33 @@ fn push_command(page: &mut String, command: &clap::Command, parent: &str) {
     write!(page, "```text\n{usage}\n```\n\n").expect("a String takes all");
     let own = command.get_arguments().filter(|argument| !argument.is_global_set());
     push_options(page, "argument", own);
+}
+
+/// The verbs of a noun. One that has a shortcut is described there.
+fn push_verbs(page: &mut String, noun: &clap::Command, name: &str) {
+    let root = Cli::command();
+    let root_name = root.get_name();
+    let shortcut = |verb: &clap::Command| {
+        let called = std::iter::once(verb.get_name()).chain(verb.get_visible_aliases());
+        let mut called = called.filter_map(|called| root.find_subcommand(called));
+        called.next().map(clap::Command::get_name)
+    };
+    let verbs = || noun.get_subcommands().filter(|verb| verb.get_name() != "help");
+    if name == "min box" {
+        page.push_str("| verb | the same as |\n|---|---|\n");
+        for verb in verbs() {
+            let short = shortcut(verb).expect("each verb of a box has a shortcut");
+            row(
+                page,
+                &[&format!("`{name} {}`", verb.get_name()), &format!("`{root_name} {short}`")],
+            );
+        }
+        page.push('\n');
+        return;
+    }
+    for verb in verbs() {
+        push_command(page, verb, name);
+    }
 }
 
 fn push_about(page: &mut String, command: &clap::Command) {

@@ -1,5 +1,6 @@
 //! Tests of the command line as a whole.
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
 
 use crate::args::{Cli, Command};
@@ -30,8 +31,11 @@ fn no_hint_names_a_command_that_does_not_exist() {
             for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
                 for hint in hints(line) {
                     let words = words(hint);
-                    if let Err(error) = Cli::try_parse_from(&words) {
-                        panic!("{}: `{hint}`: {error}", path.display());
+                    match Cli::try_parse_from(&words) {
+                        Ok(_) => {}
+                        // A command that is only named is there, too.
+                        Err(error) if error.kind() == ErrorKind::MissingRequiredArgument => {}
+                        Err(error) => panic!("{}: `{hint}`: {error}", path.display()),
                     }
                     checked += 1;
                 }

@@ -37,6 +37,7 @@ pub(super) async fn run(
         close(context, args, &created).await;
         return Ok(failure.exit);
     }
+    warn_of_missing_limits(context, args, &record);
     if args.detach {
         match context.printer.format() {
             Format::Table => context.printer.line(&record.id.to_string())?,
@@ -45,6 +46,16 @@ pub(super) async fn run(
         return Ok(Exit::Done);
     }
     attended(context, args, &request, created, ending_file, &mut signals).await
+}
+
+/// A limit that was asked for and is not in force is said once, by name.
+fn warn_of_missing_limits(context: &Context, args: &RunArgs, record: &BoxRecord) {
+    let asked = [("ram", args.ram.is_some()), ("pids", args.pids.is_some())];
+    for missing in record.enforcement.iter().flat_map(|enforcement| &enforcement.missing) {
+        if asked.contains(&(missing.what.as_str(), true)) {
+            context.printer.warn(&format!("--{} is not in force: {}", missing.what, missing.why));
+        }
+    }
 }
 
 async fn attended(
@@ -63,6 +74,7 @@ async fn attended(
     match ending.reason() {
         Reason::Lost => context.printer.failure(&lost(&record, &ending)),
         Reason::Timeout => context.printer.note(&format!("Box {name} ran past its timeout.")),
+        Reason::Oom => context.printer.note(&format!("Box {name} ran out of memory.")),
         Reason::Stopped => context.printer.note(&format!("Box {name} was stopped.")),
         _ => {}
     }

@@ -53,6 +53,13 @@ fn table(record: &BoxRecord) -> String {
         row("namespaces", Some(enforcement.namespaces.join(", ")));
         row("users", Some(enforcement.users.clone()));
         row("network", Some(enforcement.network.clone()));
+        for limit in &enforcement.limits {
+            let max = match limit.what.as_str() {
+                "ram" => size(limit.max),
+                _ => limit.max.to_string(),
+            };
+            row(&limit.what, Some(format!("at most {max} ({})", limit.by)));
+        }
         for missing in &enforcement.missing {
             row("missing", Some(format!("{}: {}", missing.what, missing.why)));
         }

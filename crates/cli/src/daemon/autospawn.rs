@@ -43,12 +43,17 @@ pub struct Autospawn {
     systemd: Option<PathBuf>,
 }
 
+/// How often a daemon that dies while it starts is started again: something may have killed it.
+const DEATHS: u32 = 3;
+
 /// What became of a start.
 enum Started {
     /// A daemon listens.
     Listens,
     /// Another client's daemon is on its way.
     Others,
+    /// It died without a word.
+    Died,
 }
 
 impl Autospawn {
@@ -68,13 +73,14 @@ impl Autospawn {
     async fn connect_or_start(&self) -> Result<UnixStream, ConnectError> {
         let socket = self.paths.socket();
         let deadline = Instant::now() + START_LIMIT;
+        let (mut deaths, mut others) = (0, false);
         loop {
             let absent = match minimal_sdk::connect(&socket).await {
                 Err(absent @ ConnectError::Absent { .. }) => absent,
                 other => return other,
             };
             if Instant::now() >= deadline {
-                return Err(absent);
+                return Err(if others { self.elsewhere(&socket) } else { absent });
             }
             if let Some(runner) = &self.systemd
                 && systemd::start(runner, &self.paths, &self.environment).await
@@ -84,7 +90,14 @@ impl Autospawn {
             }
             match self.start(deadline).await? {
                 Started::Listens => {}
+                Started::Died => {
+                    deaths += 1;
+                    if deaths == DEATHS {
+                        return Err(self.fault("the daemon died while it was starting".to_owned()));
+                    }
+                }
                 Started::Others => {
+                    others = true;
                     if let Some(stream) = self.listening(&socket, deadline).await? {
                         return Ok(stream);
                     }
@@ -111,38 +124,53 @@ impl Autospawn {
 
     /// Starts a daemon and hears what became of it.
     async fn start(&self, deadline: Instant) -> Result<Started, ConnectError> {
-        let log = self.paths.state_dir.join("daemon.log");
-        let fault = |what: String| {
-            let body = ErrorBody::new(ErrorCode::Unreachable, what)
-                .with_hint(format!("{} may say more", log.display()));
-            ConnectError::Start(Box::new(body))
+        let cannot = |what: &str, error: std::io::Error| {
+            self.fault(format!("start the daemon: {what}: {error}"))
         };
-        let (answer, tell) = std::io::pipe()
-            .map_err(|error| fault(format!("start the daemon: make a pipe: {error}")))?;
+        let (answer, tell) = std::io::pipe().map_err(|error| cannot("make a pipe", error))?;
         let mut child = self
             .command(tell.into())
             .spawn()
-            .map_err(|error| fault(format!("start the daemon: execute our own file: {error}")))?;
+            .map_err(|error| cannot("execute our own file", error))?;
         let answer = pipe::Receiver::from_owned_fd(OwnedFd::from(answer))
-            .map_err(|error| fault(format!("start the daemon: read from a pipe: {error}")))?;
+            .map_err(|error| cannot("read from a pipe", error))?;
         let mut line = String::new();
         let mut answer = BufReader::new(answer.take(LINE_MAX));
         let heard = timeout_at(deadline, answer.read_line(&mut line)).await;
         // What we started has left its place to the daemon by now, or is about to.
         drop(child.try_wait());
         match heard {
-            Err(_elapsed) => Err(fault(format!(
+            Err(_elapsed) => Err(self.fault(format!(
                 "the daemon has not become ready within {} s",
                 START_LIMIT.as_secs()
             ))),
-            Ok(Err(error)) => Err(fault(format!("start the daemon: hear from it: {error}"))),
+            Ok(Err(error)) => Err(cannot("hear from it", error)),
             Ok(Ok(_)) => match serde_json::from_str(&line) {
                 Ok(Readiness::Ready { .. }) => Ok(Started::Listens),
                 Ok(Readiness::AlreadyRunning) => Ok(Started::Others),
                 Ok(Readiness::Failed(body)) => Err(ConnectError::Start(Box::new(body))),
-                Err(_) => Err(fault("the daemon died while it was starting".to_owned())),
+                Err(_) => Ok(Started::Died),
             },
         }
+    }
+
+    /// The daemon that has the state directory listens at another place than ours.
+    fn elsewhere(&self, socket: &Path) -> ConnectError {
+        let message = format!(
+            "a daemon has the state directory `{}`, but does not listen at `{}`",
+            self.paths.state_dir.display(),
+            socket.display()
+        );
+        let body = ErrorBody::new(ErrorCode::Unreachable, message)
+            .with_hint("it was started with another MINIMAL_SOCKET: use that, or end it first");
+        ConnectError::Start(Box::new(body))
+    }
+
+    fn fault(&self, what: String) -> ConnectError {
+        let log = self.paths.state_dir.join("daemon.log");
+        let body = ErrorBody::new(ErrorCode::Unreachable, what)
+            .with_hint(format!("{} may say more", log.display()));
+        ConnectError::Start(Box::new(body))
     }
 
     /// Our own file, whatever has become of its name since we were started. The pipe is its

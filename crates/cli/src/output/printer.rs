@@ -39,6 +39,8 @@ impl Printer {
         let talk = match (global.quiet, global.verbose) {
             (true, _) => Talk::Quiet,
             (_, true) => Talk::Verbose,
+            // A program reads errors there, and nothing else.
+            _ if global.output != Format::Table => Talk::Quiet,
             _ => Talk::Normal,
         };
         Self { format: global.output, talk, color }
@@ -107,6 +109,11 @@ impl Printer {
         if self.talk != Talk::Quiet {
             self.talk(text);
         }
+    }
+
+    /// Helps: what there is to choose from, where nothing was chosen.
+    pub fn help(&self, text: &str) {
+        self.talk(text.trim_end());
     }
 
     /// Talks if asked to say more.

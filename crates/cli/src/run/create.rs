@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use minimal_proto::api::{BoxRecord, CreateBox, StartOptions};
-use minimal_proto::spec::{EnvSource, Workspace};
+use minimal_proto::spec::{EnvSource, Max, Workspace};
 use minimal_proto::{ByteString, ErrorCode, Signal, Spec};
 use minimal_sdk::{CallError, Client};
 use uuid::Uuid;
@@ -46,6 +46,8 @@ pub fn request(context: &Context, args: &RunArgs) -> Result<CreateBox, Failure> 
     spec.execution.env = values.keys().map(|name| (name.clone(), EnvSource::Given)).collect();
     spec.execution.timeout_ms = args.timeout.map(milliseconds);
     spec.execution.cwd = args.workdir.clone().map(ByteString::from);
+    spec.machine.ram.max = args.ram.map_or(Max::Auto, Max::At);
+    spec.machine.pids.max = args.pids.map_or(Max::Auto, Max::At);
     if args.workspace == WorkspaceArg::Bind {
         let Some(project) = &project else {
             return Err(Failure::new(

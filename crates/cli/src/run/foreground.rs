@@ -35,7 +35,7 @@ enum Event {
     Stream(Result<StreamEvent, StreamError>),
     Written(Written),
     Signal(Signal),
-    Stopped(Result<(), CallError>),
+    Stopped(Result<Option<Ending>, CallError>),
     InputFailed(Option<io::Error>),
 }
 
@@ -48,7 +48,10 @@ struct Foreground<'a> {
     relay: Relay,
     stops: JoinSet<Result<BoxRecord, CallError>>,
     inputs: JoinSet<Option<io::Error>>,
+    /// How it ended, once all its output has come.
     ended: Option<Ending>,
+    /// The same as a stop answered it, which may be before the output has been passed on.
+    stopped: Option<Ending>,
 }
 
 /// Attaches to the box that was just made, and stays until it has ended.
@@ -77,6 +80,7 @@ pub async fn attend(
         stops: JoinSet::new(),
         inputs: JoinSet::new(),
         ended: None,
+        stopped: None,
     };
     if input {
         foreground.inputs.spawn(pass_on(foreground.handle.clone()));
@@ -106,14 +110,14 @@ impl Foreground<'_> {
                 Event::Stream(event) => self.stream(event)?,
                 Event::Written(Written::UpTo(offset)) => self.handle.read(offset),
                 Event::Written(Written::Failed(error)) => return Err(self.leave(&error).await),
-                Event::Signal(signal) => match self.ended.take() {
+                Event::Signal(signal) => match self.ended.take().or(self.stopped.take()) {
                     // What is left is to write to a reader that does not read.
                     Some(ending) => {
                         return Ok(Attended { ending, exit: Exit::Interrupted(signal) });
                     }
                     None => self.signal(signal),
                 },
-                Event::Stopped(Ok(())) => {}
+                Event::Stopped(Ok(ending)) => self.stopped = ending,
                 Event::Stopped(Err(error)) => {
                     let failure = Failure::from(error).while_trying("stop the box");
                     self.context.printer.warn(&failure.in_one_line());
@@ -135,7 +139,8 @@ impl Foreground<'_> {
             written = self.writer.written(), if !self.writer.is_idle() => Event::Written(written),
             signal = signals.next() => Event::Signal(signal),
             Some(stopped) = self.stops.join_next() => {
-                Event::Stopped(stopped.expect("a call does not panic").map(drop))
+                let stopped = stopped.expect("a call does not panic");
+                Event::Stopped(stopped.map(|record| record.ending))
             }
             // One that was aborted has nothing to tell.
             Some(failed) = self.inputs.join_next() => Event::InputFailed(failed.unwrap_or(None)),
