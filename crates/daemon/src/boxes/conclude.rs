@@ -83,6 +83,7 @@ pub(crate) fn conclude(
     let record = Record::fold(&events)?;
     let log = minimal_store::figures(dir)?;
     if record.ending.is_some() {
+        clean_up(dir, &record);
         return Ok(Conclusion::Ended { record: Box::new(record), log, written: false });
     }
     hook::point("daemon.reconcile.before_lost")?;
@@ -90,10 +91,16 @@ pub(crate) fn conclude(
     let data = ending_event(&record, events.last(), absence, log, boot_id, Timestamp::now());
     journal.append_durable(data, Timestamp::now())?;
     hook::point("daemon.reconcile.after_lost")?;
+    clean_up(dir, &record);
+    Ok(Conclusion::Ended { record: Box::new(journal.record().clone()), log, written: true })
+}
+
+/// Removes what a keeper that was killed has left outside its box's directory.
+fn clean_up(dir: &BoxDir, record: &Record) {
+    // `<state>/boxes/<id>`
     if let Some(state_dir) = dir.path().ancestors().nth(2) {
         minimal_keeper::remove_cgroups_left_behind(state_dir, record.enforcement.as_ref());
     }
-    Ok(Conclusion::Ended { record: Box::new(journal.record().clone()), log, written: true })
 }
 
 /// The ending of a box that nobody saw end: `lost` if it had started, else a start that failed.
