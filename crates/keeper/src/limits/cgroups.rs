@@ -13,9 +13,11 @@ use rustix::event::{Timespec, poll};
 
 use super::host::HostLimits;
 
-/// Ours in a box's groups: init for its whole life, and during the birth keeper and joiner.
+/// Ours in a box's groups: init for its whole life, and at first the keeper.
 const INIT: u64 = 1;
-const DURING_BIRTH: u64 = 3;
+const INIT_AND_KEEPER: u64 = 2;
+/// What it takes to be born: those two, the joiner, and the entrypoint it makes before it is gone.
+const BIRTH: u64 = 4;
 
 /// How long removing may take: what was in a group has been reaped, but the kernel takes it off its
 /// books a moment later.
@@ -98,7 +100,8 @@ impl Cgroups {
     /// Limits the processes and threads of the box: those of ours come on top.
     pub(super) fn limit_pids(&mut self, count: u64) -> Result<&Cgroup, String> {
         let group = self.pids.as_ref().map_err(Clone::clone)?;
-        group.limit_pids(count.saturating_add(DURING_BIRTH)).map_err(|error| {
+        // A box that may have one process could have a second until we leave.
+        group.limit_pids(count.saturating_add(INIT_AND_KEEPER).max(BIRTH)).map_err(|error| {
             format!("{} does not take a limit of {count}: {error}", group.path().display())
         })?;
         self.pids_max = count;

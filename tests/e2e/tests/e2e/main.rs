@@ -44,6 +44,8 @@ mod isolation;
 #[cfg(test)]
 mod keeper_loss;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod listing;
 #[cfg(test)]
 mod logs;
