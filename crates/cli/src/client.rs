@@ -107,6 +107,10 @@ fn not_understood(words: &[OsString], error: &clap::Error, env: Env) -> Exit {
     let mut failure = Failure::usage(message);
     failure.hint = usage;
     if before_dashes().any(|word| word == "run") {
+        if before_dashes().count() == words.len() {
+            let hint = "a command stands behind two dashes: `min run -- <command>`";
+            failure.hint = Some(hint.to_owned());
+        }
         failure = nothing_was_run(failure);
     }
     let exit = told(&context, &failure);
@@ -137,7 +141,7 @@ fn options<'a>(words: impl Iterator<Item = &'a OsString>, color: Color) -> Globa
 }
 
 /// clap's text, cut into what is wrong and how to say it.
-fn split(text: &str) -> (String, Option<String>) {
+pub(crate) fn split(text: &str) -> (String, Option<String>) {
     let text = text.strip_prefix("error: ").unwrap_or(text);
     let (message, rest) = text.split_once("\n\n").unwrap_or((text, ""));
     let message = message.split('\n').map(str::trim).collect::<Vec<_>>().join(" ");

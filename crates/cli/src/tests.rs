@@ -3,7 +3,10 @@
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
 
+use std::fmt::Write as _;
+
 use crate::args::{Cli, Command};
+use crate::client;
 
 #[test]
 fn the_model_is_consistent() {
@@ -18,6 +21,109 @@ fn a_commands_own_options_stay_its_own() {
     assert_eq!(args.argv, ["ls", "-la", "--", "-o", "json"]);
     assert!(args.words.is_empty());
     assert!(cli.global.quiet);
+}
+
+/// Every command with what it does, as a person sees them.
+fn tree(command: &clap::Command, depth: usize, text: &mut String) {
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    let name = format!("{}{}", "  ".repeat(depth), command.get_name());
+    writeln!(text, "{name:<14} {about}").unwrap();
+    for verb in command.get_subcommands().filter(|verb| verb.get_name() != "help") {
+        tree(verb, depth + 1, text);
+    }
+}
+
+#[test]
+fn the_tree_of_commands() {
+    let mut text = String::new();
+    tree(&Cli::command(), 0, &mut text);
+    insta::assert_snapshot!(text, @r"
+    min            Runs commands in isolated boxes that outlive whoever started them, and tells how they ended
+      run          Run a command in a fresh box
+      ls           List boxes of this project, newest first
+      show         Show a box's record
+      logs         Print what a box has printed
+      wait         Wait until boxes have ended, and return the worst status
+      events       Print what has happened to a box
+      stop         End boxes: TERM to every process, then KILL
+      kill         Send one signal to the command of boxes
+      rm           Remove boxes: their records, logs and files
+      box          Everything about boxes
+        run        Run a command in a fresh box
+        list       List boxes of this project, newest first
+        show       Show a box's record
+        logs       Print what a box has printed
+        wait       Wait until boxes have ended, and return the worst status
+        events     Print what has happened to a box
+        stop       End boxes: TERM to every process, then KILL
+        kill       Send one signal to the command of boxes
+        rm         Remove boxes: their records, logs and files
+      host         The daemon and its machine
+        show       Show the daemon, its boxes by state, and whether it can isolate
+        stop       Stop the daemon; boxes run on
+      doctor       Check what this host can and cannot isolate, each with what to do
+      version      Print the version and build of this program and of the daemon
+      completions  Print a completion script for a shell
+    ");
+}
+
+/// What is wrong with a command line, as clap says it.
+fn mistake(words: &[&str]) -> String {
+    let error = Cli::try_parse_from(words).unwrap_err();
+    let (message, hint) = client::split(&error.render().to_string());
+    format!("{message}\n{}", hint.unwrap_or_default())
+}
+
+#[test]
+fn mistakes_say_what_is_wrong() {
+    let mistakes = [
+        &["min", "nosuch"][..],
+        &["min", "sto", "x"],
+        &["min", "show"],
+        &["min", "ls", "--state", "over"],
+        &["min", "run", "--timeout", "10", "--", "x"],
+        &["min", "run", "--timeout=-1s", "--", "x"],
+        &["min", "run", "--name", "Web", "--", "x"],
+        &["min", "kill", "-s", "NOSUCH", "x"],
+        &["min", "logs", "--since", "yesterday", "x"],
+        &["min", "stop", "--force", "--grace", "1s", "x"],
+        &["min", "wait", ""],
+    ];
+    let text = mistakes.map(|words| format!("{}\n{}", words.join(" "), mistake(words)));
+    insta::assert_snapshot!(text.join("\n"), @r"
+    min nosuch
+    unrecognized subcommand 'nosuch'
+    usage: min [OPTIONS] <COMMAND>
+    min sto x
+    unrecognized subcommand 'sto'
+    some similar subcommands exist: 'show', 'stop'
+    min show
+    the following required arguments were not provided: <BOX>
+    usage: min show <BOX>
+    min ls --state over
+    invalid value 'over' for '--state <STATE>': no such state: one of created, pending, materializing, running, exited, stopped, failed
+
+    min run --timeout 10 -- x
+    invalid value '10' for '--timeout <DURATION>': `10` has no unit: write 10s for seconds, 10ms for milliseconds, 10m for minutes
+
+    min run --timeout=-1s -- x
+    invalid value '-1s' for '--timeout <DURATION>': `-1s` is negative: a duration must be longer than nothing
+
+    min run --name Web -- x
+    invalid value 'Web' for '--name <NAME>': `Web` cannot name a box: only lower-case letters, digits and hyphens are allowed
+
+    min kill -s NOSUCH x
+    invalid value 'NOSUCH' for '--signal <SIGNAL>': `NOSUCH` is not a signal: give a name such as TERM, or a number from 1 to 64
+
+    min logs --since yesterday x
+    invalid value 'yesterday' for '--since <TIME|DURATION>': neither a time such as 2026-01-02T03:04:05Z, nor: `yesterday` is not a duration: write a number and a unit, as in 500ms, 20s, 1h30m
+
+    min stop --force --grace 1s x
+    the argument '--force' cannot be used with '--grace <DURATION>'
+    usage: min stop --force <BOX>...
+    min wait 
+    invalid value '' for '<BOX>...': a box has no empty name
+    ");
 }
 
 /// What is told to be run can be run: every `min …` in a message of any crate is parsed.

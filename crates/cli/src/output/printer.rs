@@ -136,6 +136,10 @@ impl Printer {
         if self.format != Format::Table {
             return self.talk(&failure.to_json().to_string());
         }
+        self.talk(&self.render(failure));
+    }
+
+    fn render(&self, failure: &Failure) -> String {
         let mut text = format!("{} {}", self.paint("error:", "1;31"), failure.message);
         for cause in &failure.causes {
             write!(text, "\n  caused by: {cause}").expect("a String takes all");
@@ -143,7 +147,7 @@ impl Printer {
         if let Some(hint) = &failure.hint {
             write!(text, "\n{} {hint}", self.paint("hint:", "1;36")).expect("a String takes all");
         }
-        self.talk(&text);
+        text
     }
 
     fn talk(&self, text: &str) {
@@ -174,5 +178,38 @@ fn stdout_failed(error: &io::Error) -> Failure {
         // As a program without a handler would, that dies of SIGPIPE.
         io::ErrorKind::BrokenPipe => Failure { silent: true, ..failure.exit(Exit::StdoutClosed) },
         _ => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn printer(color: bool) -> Printer {
+        Printer { format: Format::Table, talk: Talk::Normal, color }
+    }
+
+    fn failure() -> Failure {
+        let error = io::Error::from_raw_os_error(13);
+        Failure::new(ErrorCode::Internal, "cannot start box `web`")
+            .because(&error)
+            .hint("`min doctor` checks the host")
+    }
+
+    #[test]
+    fn an_error_has_a_line_for_each_cause() {
+        insta::assert_snapshot!(printer(false).render(&failure()), @r"
+        error: cannot start box `web`
+          caused by: Permission denied (os error 13)
+        hint: `min doctor` checks the host
+        ");
+        insta::assert_snapshot!(failure().to_json(), @r#"{"code":"internal","details":{},"hint":"`min doctor` checks the host","message":"cannot start box `web`: Permission denied (os error 13)","schema":"min/v1/error"}"#);
+    }
+
+    #[test]
+    fn bytes_that_a_terminal_would_act_on_are_taken_out() {
+        let text = "a\u{1b}[2Jb\rc\td\n\u{7}";
+        assert_eq!(printer(false).harmless(text), "a\u{fffd}[2Jb\u{fffd}c\td\n\u{fffd}");
+        assert!(printer(true).render(&failure()).contains("\u{1b}[1;31merror:\u{1b}[0m"));
     }
 }
