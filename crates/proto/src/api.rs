@@ -16,6 +16,7 @@ pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// `POST /v1/boxes`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreateBox {
     /// The complete spec.
     pub spec: Spec,
@@ -29,6 +30,7 @@ pub struct CreateBox {
 
 /// How a box is started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StartOptions {
     /// Whether the entrypoint's stdin takes input; else it is empty from the start.
     #[serde(default)]
@@ -43,6 +45,7 @@ pub struct StartOptions {
 
 /// A box, as `GET /v1/boxes/{box}` and `min show -o json` give it. Schema `min/v1/box`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BoxRecord {
     /// Always `min/v1/box`.
     pub schema: String,
@@ -93,6 +96,7 @@ pub struct BoxRecord {
 
 /// Sizes of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LogFigures {
     /// Output bytes so far, dropped ones included: the log's end offset.
     pub bytes: u64,
@@ -102,6 +106,7 @@ pub struct LogFigures {
 
 /// `GET /v1/boxes`. Schema `min/v1/box-list`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BoxList {
     /// Always `min/v1/box-list`.
     pub schema: String,
@@ -113,6 +118,7 @@ pub struct BoxList {
 
 /// `POST /v1/boxes/{box}/stop`. Answers when the box has ended, with its record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StopBox {
     /// KILL at once.
     #[serde(default)]
@@ -124,6 +130,7 @@ pub struct StopBox {
 
 /// `POST /v1/boxes/{box}/signal`: to the entrypoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SignalBox {
     /// Which.
     pub signal: Signal,
@@ -131,6 +138,7 @@ pub struct SignalBox {
 
 /// `GET /v1/version`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct VersionInfo {
     /// The product's version.
     pub version: String,
@@ -146,6 +154,7 @@ pub struct VersionInfo {
 
 /// `GET /v1/host`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HostInfo {
     /// The host's name.
     pub host: String,
@@ -165,6 +174,7 @@ pub struct HostInfo {
 
 /// Whether this host can isolate boxes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Isolation {
     /// It can.
@@ -181,6 +191,7 @@ pub enum Isolation {
 
 /// `GET /v1/boxes/{box}/wait`: the box and how it ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WaitAnswer {
     /// The box.
     pub id: BoxId,

@@ -10,6 +10,7 @@ macro_rules! codes {
     ($( $(#[doc = $doc:literal])+ $variant:ident = $word:literal, http $http:literal, exit $exit:literal, retry $retry:literal; )+) => {
         /// A stable code for each kind of fault. Codes are only ever added.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
         #[serde(rename_all = "snake_case")]
         #[non_exhaustive]
         pub enum ErrorCode {
@@ -121,6 +122,7 @@ impl fmt::Display for ErrorCode {
 
 /// An error answer. JSON: `{code, message, hint, details, retryable}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[error("{message}")]
 pub struct ErrorBody {
     /// What kind of fault.

@@ -166,7 +166,8 @@ impl EventData {
 /// The JSON form. `type` and `data` stand beside the rest rather than being a tagged enum, so that
 /// an event of a later version still reads.
 #[derive(Serialize, Deserialize)]
-struct EventJson {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub(crate) struct EventJson {
     schema: String,
     seq: u64,
     ts: Timestamp,

@@ -27,6 +27,7 @@ pub const KIND_INPUT: u8 = 1;
 
 /// What isolation is in force for a box.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Enforcement {
     /// Namespaces of its own, by the names of namespaces(7).
     pub namespaces: Vec<String>,
@@ -53,6 +54,7 @@ pub struct Enforcement {
 
 /// A limit in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EnforcedLimit {
     /// `ram`: bytes of memory. `pids`: processes and threads at a time, without those of ours.
     pub what: String,
@@ -68,6 +70,7 @@ pub struct EnforcedLimit {
 
 /// A protection or convenience that could not be set up and was not required.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Missing {
     /// What.
     pub what: String,

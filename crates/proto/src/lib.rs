@@ -18,6 +18,8 @@ pub mod event;
 pub mod ids;
 pub mod keeper;
 pub mod name;
+#[cfg(feature = "openapi")]
+mod openapi;
 pub mod ready;
 pub mod signal;
 pub mod size;

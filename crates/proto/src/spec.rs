@@ -11,6 +11,7 @@ use crate::{BoxName, ByteString};
 
 /// A box's spec. JSON: schema `min/v1/spec`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     /// Always `min/v1/spec`.
@@ -33,6 +34,7 @@ pub struct Spec {
 
 /// The one schema there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum SpecSchema {
     /// Version 1.
     #[serde(rename = "min/v1/spec")]
@@ -41,6 +43,7 @@ pub enum SpecSchema {
 
 /// Section `box`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct IdentitySection {
     /// The name asked for; without one the daemon names the box after its program.
@@ -54,6 +57,7 @@ pub struct IdentitySection {
 
 /// Types of boxes. Behaviour reads settings, never this word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BoxType {
     /// A command that runs once.
@@ -62,6 +66,7 @@ pub enum BoxType {
 
 /// When a box ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Lifetime {
     /// When its entrypoint returns.
@@ -70,6 +75,7 @@ pub enum Lifetime {
 
 /// Section `execution`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionSection {
     /// Program and arguments, at least one, none with a NUL byte. Never a shell line.
@@ -87,6 +93,7 @@ pub struct ExecutionSection {
 
 /// Where a variable's value comes from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum EnvSource {
     /// The value, which is not a secret: it is stored.
@@ -97,6 +104,7 @@ pub enum EnvSource {
 
 /// Section `io`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct IoSection {
     /// Bytes of output kept; past it the oldest go, except the first MiB.
@@ -105,6 +113,7 @@ pub struct IoSection {
 
 /// Section `files`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FilesSection {
     /// What is at `/workbench`.
@@ -115,6 +124,7 @@ pub struct FilesSection {
 
 /// What a box has at `/workbench`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Workspace {
     /// An empty directory of its own.
@@ -127,6 +137,7 @@ pub enum Workspace {
 
 /// Section `network`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NetworkSection {
     /// How the box is connected.
@@ -135,6 +146,7 @@ pub struct NetworkSection {
 
 /// How a box is connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkMode {
     /// A network of its own with loopback only.
@@ -143,6 +155,7 @@ pub enum NetworkMode {
 
 /// Section `machine`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct MachineSection {
     /// Bytes of memory, swap included.
@@ -153,6 +166,7 @@ pub struct MachineSection {
 
 /// A limit, and whether the box may run without it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Limit {
     /// The most there may be.

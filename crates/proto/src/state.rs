@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 /// Where a box is in its life. A reaped box has no record and so no state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// It has a directory and a spec.
@@ -75,6 +76,7 @@ impl fmt::Display for State {
 
 /// Whether what is known about a box can be relied on; beside its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Health {
     /// Nothing is wrong.

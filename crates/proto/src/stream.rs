@@ -22,6 +22,7 @@ pub const CLIENT_GRACE_MS: u64 = 60_000;
 
 /// Which of a box's outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Stream {
     /// Standard output.
@@ -57,6 +58,7 @@ impl Stream {
 
 /// Text messages of the server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ServerMessage {
     /// The first message.
@@ -122,6 +124,7 @@ impl ServerMessage {
 
 /// Text messages of the client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ClientMessage {
     /// The input ends after the bytes sent so far.
@@ -226,8 +229,9 @@ mod tests {
 
         #[test]
         fn no_message_panics(bytes: Vec<u8>) {
-            let _ = OutputFrame::parse(&bytes);
-            let _ = InputFrame::parse(&bytes);
+            let rest = bytes.len();
+            prop_assert!(OutputFrame::parse(&bytes).is_none_or(|frame| frame.bytes.len() < rest));
+            prop_assert!(InputFrame::parse(&bytes).is_none_or(|frame| frame.bytes.len() < rest));
             drop(serde_json::from_slice::<ServerMessage>(&bytes));
             drop(serde_json::from_slice::<ClientMessage>(&bytes));
         }

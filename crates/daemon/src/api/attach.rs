@@ -26,6 +26,7 @@ const WRITE_BUFFER: usize = 64 << 10;
 const READ_BUFFER: usize = 8 << 10;
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 pub(super) struct AttachQuery {
     #[serde(default)]
     from: u64,
@@ -33,10 +34,12 @@ pub(super) struct AttachQuery {
     input: bool,
     #[serde(default)]
     pin: bool,
+    #[cfg_attr(test, param(value_type = Option<String>))]
     client: Option<Uuid>,
 }
 
 /// Joins a box's streams. What is refused is refused before the upgrade.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/boxes/{box}/attach", params(AttachQuery), responses((status = 101, description = "A WebSocket of the subprotocol min.v1."))))]
 pub(super) async fn attach(
     State(host): State<Arc<Host>>,
     Address(address): Address,

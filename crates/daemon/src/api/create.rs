@@ -7,6 +7,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use minimal_proto::ErrorCode;
+#[cfg(test)]
+use minimal_proto::api::BoxRecord;
 use minimal_proto::api::{CreateBox, IDEMPOTENCY_KEY};
 
 use super::error::ApiError;
@@ -16,6 +18,7 @@ use crate::boxes::birth::{self, MAX_KEY, Outcome};
 use crate::host::Host;
 
 /// Makes a box.
+#[cfg_attr(test, utoipa::path(post, path = "/v1/boxes", params(("idempotency-key" = Option<String>, Header, description = "Makes the request repeatable.")), request_body = CreateBox, responses((status = 201, body = BoxRecord, description = "A new box, running or with a failed start."), (status = 200, body = BoxRecord, description = "The box of an earlier request with the same key."))))]
 pub(super) async fn create(
     State(host): State<Arc<Host>>,
     headers: HeaderMap,

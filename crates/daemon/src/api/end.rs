@@ -26,6 +26,7 @@ const END_LIMIT: Duration = Duration::from_secs(30);
 const HAND_OVER_LIMIT: Duration = Duration::from_secs(10);
 
 /// Ends a box and answers when it has ended.
+#[cfg_attr(test, utoipa::path(post, path = "/v1/boxes/{box}/stop", request_body = Option<StopBox>, responses((status = 200, body = BoxRecord, description = "It has ended."))))]
 pub(super) async fn stop(
     State(host): State<Arc<Host>>,
     Address(address): Address,
@@ -53,6 +54,7 @@ async fn stop_live(live: &Arc<Live>, StopBox { force, grace_ms }: StopBox) -> Re
 }
 
 /// Sends a signal to a box's entrypoint.
+#[cfg_attr(test, utoipa::path(post, path = "/v1/boxes/{box}/signal", request_body = SignalBox, responses((status = 200, description = "It was sent."))))]
 pub(super) async fn signal(
     State(host): State<Arc<Host>>,
     Address(address): Address,
@@ -72,6 +74,7 @@ pub(super) async fn signal(
 }
 
 /// The creator knows the ending: a box made to be removed is.
+#[cfg_attr(test, utoipa::path(post, path = "/v1/boxes/{box}/acknowledge", responses((status = 200, description = "Noted."))))]
 pub(super) async fn acknowledge(
     State(host): State<Arc<Host>>,
     Address(address): Address,
@@ -93,12 +96,14 @@ pub(super) async fn acknowledge(
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 pub(super) struct RemoveQuery {
     #[serde(default)]
     force: bool,
 }
 
 /// Deletes a box.
+#[cfg_attr(test, utoipa::path(delete, path = "/v1/boxes/{box}", params(RemoveQuery), responses((status = 200, description = "It is gone."))))]
 pub(super) async fn remove(
     State(host): State<Arc<Host>>,
     Address(address): Address,

@@ -18,16 +18,19 @@ use crate::boxes::wire::PROVIDER;
 use crate::host::Host;
 
 /// Which daemon this is.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/version", responses((status = 200, body = VersionInfo, description = "The build."))))]
 pub(super) async fn version(State(host): State<Arc<Host>>) -> Json<VersionInfo> {
     Json(host.version.clone())
 }
 
 /// That it answers.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/healthz", responses((status = 200, description = "It lives."))))]
 pub(super) async fn healthz() -> Json<Value> {
     Json(json!({"ok": true}))
 }
 
 /// Figures, and whether boxes can be isolated.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/host", responses((status = 200, body = HostInfo, description = "Figures."))))]
 pub(super) async fn show(State(host): State<Arc<Host>>) -> Json<HostInfo> {
     // Waits while a nursery is being started.
     let isolation = {
@@ -46,6 +49,7 @@ pub(super) async fn show(State(host): State<Arc<Host>>) -> Json<HostInfo> {
 }
 
 /// Hands over to another build.
+#[cfg_attr(test, utoipa::path(post, path = "/v1/step-down", responses((status = 200, description = "It leaves."))))]
 pub(super) async fn step_down(State(host): State<Arc<Host>>) -> Json<Value> {
     tracing::info!("asked to step down");
     host.leave();
@@ -53,6 +57,7 @@ pub(super) async fn step_down(State(host): State<Arc<Host>>) -> Json<Value> {
 }
 
 /// Figures for Prometheus.
+#[cfg_attr(test, utoipa::path(get, path = "/metrics", responses((status = 200, body = String, content_type = "text/plain", description = "Figures."))))]
 pub(super) async fn metrics(State(host): State<Arc<Host>>) -> Response {
     let mut text = String::from("# TYPE minimal_boxes gauge\n");
     for (state, count) in host.index.counts() {

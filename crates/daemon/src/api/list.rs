@@ -5,6 +5,8 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
+#[cfg(test)]
+use minimal_proto::api::BoxList;
 use minimal_proto::spec::BoxType;
 use minimal_proto::{BoxId, ErrorCode, State as BoxState};
 use serde::Deserialize;
@@ -23,6 +25,7 @@ const PAGE: usize = 100;
 const MOST: usize = 10_000;
 
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 pub(super) struct ListQuery {
     state: Option<String>,
     #[serde(rename = "type")]
@@ -74,6 +77,7 @@ fn words<T: DeserializeOwned>(key: &str, text: &str) -> Result<Vec<T>, ApiError>
 }
 
 /// A page of boxes, newest first. From memory, but for the logs of boxes that run.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/boxes", params(ListQuery), responses((status = 200, body = BoxList, description = "A page, newest first."))))]
 pub(super) async fn list(
     State(host): State<Arc<Host>>,
     Asked(query): Asked<ListQuery>,

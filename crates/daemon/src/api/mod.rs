@@ -9,6 +9,7 @@ mod error;
 mod extract;
 mod host;
 mod list;
+mod openapi;
 mod show;
 mod streams;
 
@@ -35,6 +36,7 @@ pub(crate) fn router(host: Arc<Host>) -> Router {
         .route("/v1/host", get(host::show))
         .route("/v1/step-down", post(host::step_down))
         .route("/metrics", get(host::metrics))
+        .route("/openapi.json", get(openapi::document))
         .route("/v1/boxes", get(list::list).post(create::create))
         .route("/v1/boxes/{box}", get(show::show).delete(end::remove))
         .route("/v1/boxes/{box}/spec", get(show::spec))

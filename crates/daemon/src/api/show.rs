@@ -6,6 +6,8 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
+#[cfg(test)]
+use minimal_proto::Spec;
 use minimal_proto::api::{BoxRecord, WaitAnswer};
 use minimal_proto::{BoxId, ErrorCode};
 use minimal_store::BoxDir;
@@ -22,6 +24,7 @@ use crate::index::Entry;
 const MEASURE_LIMIT: Duration = Duration::from_millis(500);
 
 /// The record.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/boxes/{box}", responses((status = 200, body = BoxRecord, description = "The record."))))]
 pub(super) async fn show(
     State(host): State<Arc<Host>>,
     Address(address): Address,
@@ -68,6 +71,7 @@ fn measure(host: &Host, id: BoxId) -> Option<u64> {
 }
 
 /// The spec, as it is stored.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/boxes/{box}/spec", responses((status = 200, body = Spec, description = "The spec."))))]
 pub(super) async fn spec(
     State(host): State<Arc<Host>>,
     Address(address): Address,
@@ -78,11 +82,13 @@ pub(super) async fn spec(
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 pub(super) struct WaitQuery {
     timeout_ms: Option<u64>,
 }
 
 /// Waits for the ending.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/boxes/{box}/wait", params(WaitQuery), responses((status = 200, body = WaitAnswer, description = "The ending."))))]
 pub(super) async fn wait(
     State(host): State<Arc<Host>>,
     Address(address): Address,

@@ -6,6 +6,8 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
+#[cfg(test)]
+use minimal_proto::Event;
 use minimal_proto::stream::Stream;
 use minimal_proto::{ErrorCode, Timestamp};
 use minimal_store::{BoxDir, LogError, since_offset, tail_offset};
@@ -20,12 +22,14 @@ use crate::index::Entry;
 use crate::stream::{EventBody, Format, LogBody, LogSource};
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 pub(super) struct EventsQuery {
     #[serde(default)]
     follow: bool,
 }
 
 /// The journal.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/boxes/{box}/events", params(EventsQuery), responses((status = 200, body = Event, content_type = "application/x-ndjson", description = "One event a line."))))]
 pub(super) async fn events(
     State(host): State<Arc<Host>>,
     Address(address): Address,
@@ -43,6 +47,7 @@ pub(super) async fn events(
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 pub(super) struct LogQuery {
     from: Option<u64>,
     since: Option<Timestamp>,
@@ -87,6 +92,7 @@ impl LogQuery {
 }
 
 /// The log.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/boxes/{box}/log", params(LogQuery), responses((status = 200, body = String, content_type = "application/octet-stream", description = "Output, raw or framed."))))]
 pub(super) async fn log(
     State(host): State<Arc<Host>>,
     Address(address): Address,

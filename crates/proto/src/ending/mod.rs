@@ -81,6 +81,7 @@ impl Observed {
 
 /// Why a box or exec is not running any more (`docs/reference/wire.md`, "Endings").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// The entrypoint returned by itself.
@@ -173,6 +174,7 @@ impl fmt::Display for Reason {
 
 /// Who saw the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Observer {
     /// The box's keeper, from the kernel.
@@ -356,7 +358,8 @@ impl Ending {
 
 /// The JSON form, with nulls written out.
 #[derive(Serialize, Deserialize)]
-struct EndingJson {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub(crate) struct EndingJson {
     reason: Reason,
     exit_code: Option<u8>,
     signal: Option<Signal>,
