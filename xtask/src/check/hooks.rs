@@ -23,6 +23,8 @@ pub(crate) fn faults(sources: &Sources) -> Vec<String> {
         path.starts_with("crates")
             && !path.starts_with("crates/store/src/hook")
             && !path.starts_with("crates/testkit")
+            // Tests name what is at a point as well (`….fail`), and points by their beginnings.
+            && !path.components().any(|part| part.as_os_str() == "tests")
     });
     let passed: BTreeSet<&str> =
         code.flat_map(|(_, text)| literals(text)).filter(|literal| is_point(literal)).collect();

@@ -41,7 +41,7 @@ for_each_user! {
         let (pids, _) = limit(&record, "pids").unwrap();
         assert!((1..=4096).contains(&pids), "{pids}");
         assert_eq!(limit(&record, "ram").is_none(), missing(&record).contains(&"ram"), "{record}");
-        env.min(["show", &record["id"].as_str().unwrap()]).run().assert_code(0);
+        env.min(["show", record["id"].as_str().unwrap()]).run().assert_code(0);
     }
 
     /// The number of processes that was asked for is the number there can be, in each box by itself.
