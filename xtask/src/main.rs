@@ -1,7 +1,7 @@
 //! The project's own chores, as `cargo xtask <chore>`.
 //!
 //! `test` runs everything CI runs; `check` the part of it that builds no tests; `bench` measures;
-//! `gen` writes the generated files. Start at [`test`].
+//! `gen` writes the generated files. Start at `test.rs`.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "chores talk to a person")]
