@@ -1,0 +1,4 @@
+//! System calls against this machine's kernel.
+
+#[cfg(test)]
+mod cgroups;
