@@ -8,7 +8,7 @@
 //!
 //! The driver owns the connection. When it closes without a terminal message the driver connects
 //! again, asks for output from where it is, and sends the input again that was not accepted. The
-//! two rules are plain values, [`cursor`] and [`input`], with tests of their own.
+//! two rules are plain values, `cursor` and `input`, with tests of their own.
 
 mod connection;
 mod cursor;
