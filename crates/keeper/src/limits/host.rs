@@ -27,10 +27,6 @@ impl HostLimits {
     pub(crate) fn find(state_dir: &Path) -> Self {
         let memory = find(Controller::Memory);
         let pids = find(Controller::Pids);
-        let prefix = prefix(state_dir);
-        for site in [&memory, &pids].into_iter().flatten() {
-            leftovers::sweep(&site.place, &prefix);
-        }
         let information = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let total = kibibytes(&information, "MemTotal:").unwrap_or(0);
         let above = memory.as_ref().ok().and_then(Site::memory_limit);
@@ -38,7 +34,7 @@ impl HostLimits {
             |path: &str| -> Option<u64> { std::fs::read_to_string(path).ok()?.trim().parse().ok() };
         let pid_max = number("/proc/sys/kernel/pid_max");
         let threads_max = number("/proc/sys/kernel/threads-max");
-        Self {
+        let host = Self {
             auto: Auto::for_host(
                 above.map_or(total, |above| above.min(total)),
                 [pid_max, threads_max].into_iter().flatten().min().unwrap_or(FEWEST_PIDS),
@@ -46,7 +42,16 @@ impl HostLimits {
             has_swap: kibibytes(&information, "SwapTotal:").unwrap_or(0) > 0,
             memory,
             pids,
-            prefix,
+            prefix: prefix(state_dir),
+        };
+        host.sweep();
+        host
+    }
+
+    /// Removes groups of this state directory in which nothing is left.
+    pub(crate) fn sweep(&self) {
+        for site in [&self.memory, &self.pids].into_iter().flatten() {
+            leftovers::sweep(&site.place, &self.prefix);
         }
     }
 }

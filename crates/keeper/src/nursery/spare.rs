@@ -62,8 +62,13 @@ fn wait_for_box(requests: &OwnedFd, state_dir: &Path, shared: &SharedRoot) -> io
     let mut buffer = [0; MAX_MESSAGE];
     let (length, passed) = socket::receive(requests.as_fd(), &mut buffer)?;
     let id = std::str::from_utf8(&buffer[..length]).ok().and_then(|text| text.parse().ok());
-    // Without a box the nursery is gone, and nobody needs a keeper.
-    let (Some(id), Some(connection)) = (id, passed) else { return Ok(0) };
+    let (Some(id), Some(connection)) = (id, passed) else {
+        // The nursery is gone, and nobody needs a keeper. Nobody is about to enter a group either:
+        // what is empty is left over, say from a keeper killed at its last step.
+        drop(cgroups);
+        shared.limits.sweep();
+        return Ok(0);
+    };
     title::set(&format!("min-keeper {id}")).ok();
     let id: BoxId = id;
     Ok(crate::process::run(id, UnixStream::from(connection), state_dir, cgroups, shared))
