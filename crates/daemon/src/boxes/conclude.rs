@@ -5,6 +5,7 @@
 //! obtains both locks of a box knows that nobody is there (`docs/reference/wire.md`, section 9).
 
 use std::io;
+use std::path::Path;
 
 use minimal_proto::api::LogFigures;
 use minimal_proto::ending::{Observer, StartFault};
@@ -93,6 +94,15 @@ pub(crate) fn conclude(
     hook::point("daemon.reconcile.after_lost")?;
     clean_up(dir, &record);
     Ok(Conclusion::Ended { record: Box::new(journal.record().clone()), log, written: true })
+}
+
+/// Removes what a keeper has left that was killed after it had told the ending, and before it had
+/// cleaned up. Blocking.
+pub(crate) fn clean_up_after(dir: &BoxDir, record: &Record) {
+    let limits = record.enforcement.iter().flat_map(|enforcement| &enforcement.limits);
+    if limits.filter_map(|limit| limit.cgroup.as_ref()).any(|group| Path::new(group).exists()) {
+        clean_up(dir, record);
+    }
 }
 
 /// Removes what a keeper that was killed has left outside its box's directory.

@@ -28,7 +28,7 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use super::clocks::Pulse;
-use super::conclude::{Absence, ConcludeError, Conclusion, conclude};
+use super::conclude::{Absence, ConcludeError, Conclusion, clean_up_after, conclude};
 use super::facts::Facts;
 use super::link::{Link, LinkError};
 use super::live::{COMMANDS, Command, Live};
@@ -41,6 +41,9 @@ use requests::Requests;
 
 /// How long a keeper may take to answer a connection with its hello.
 const HELLO_LIMIT: Duration = Duration::from_secs(3);
+
+/// How long after the end a keeper has surely cleaned up after its box, if it lives.
+const CLEANED_UP: Duration = Duration::from_secs(1);
 
 /// Waits between looks at a box that somebody holds but nobody answers for. The first are short:
 /// the init of a keeper that was killed takes some milliseconds to follow it.
@@ -343,6 +346,12 @@ impl Actor {
         self.host.index.put(Entry::Ended(Arc::clone(&ended)));
         self.host.live.fetch_sub(1, Ordering::Relaxed);
         self.host.reap_later(&ended);
+        let (dir, host) = (Arc::clone(&self.live.dir), Arc::clone(&self.host));
+        tokio::spawn(async move {
+            // Whichever comes first: a daemon that leaves does not leave it to the next.
+            drop(tokio::time::timeout(CLEANED_UP, host.asked_to_leave()).await);
+            tokio::task::spawn_blocking(move || clean_up_after(&dir, &view.record));
+        });
         // Dropping the view's sender tells those who wait for this actor to be gone.
     }
 
