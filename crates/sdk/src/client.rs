@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::attach::{AttachHandle, AttachOptions, AttachStream};
 use crate::events::EventReader;
-use crate::http::{Call, Http};
+use crate::http::{Call, Http, Repeat};
 use crate::log::LogReader;
 use crate::query::{ListQuery, LogQuery, Target};
 use crate::{CallError, Connector, RetryPolicy};
@@ -136,17 +136,11 @@ impl Client {
             let left = deadline.map(|at| at.saturating_duration_since(Instant::now()).as_millis());
             let target = box_target(id, "/wait").with_some("timeout_ms", left);
             let asked = Instant::now();
-            let error = match self.http.once(&Call::get(target).unlimited()).await {
+            match self.http.once(&Call::get(target).unlimited()).await {
                 Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-            if !self.http.may_pass(&error) {
-                return Err(error);
-            }
-            backoff.lost(asked);
-            if !backoff.pause().await {
-                let after = backoff.since_loss();
-                return Err(CallError::GaveUp { after, source: Box::new(error) });
+                Err(error) => {
+                    self.http.recover(&mut backoff, asked, Repeat::Safe, error).await?;
+                }
             }
         }
     }
@@ -190,19 +184,16 @@ impl Client {
         let mut asked_before = false;
         let mut backoff = crate::backoff::Backoff::new(self.retry);
         loop {
+            let asked = Instant::now();
             match self.http.once(&call).await {
                 Ok(Nothing {}) => return Ok(()),
                 Err(CallError::Api(body)) if asked_before && body.code == ErrorCode::NotFound => {
                     return Ok(());
                 }
-                Err(error) if self.http.may_pass(&error) => {
+                Err(error) => {
                     asked_before |= matches!(error, CallError::Lost { .. });
-                    if !backoff.pause().await {
-                        let after = backoff.since_loss();
-                        return Err(CallError::GaveUp { after, source: Box::new(error) });
-                    }
+                    self.http.recover(&mut backoff, asked, Repeat::Safe, error).await?;
                 }
-                Err(error) => return Err(error),
             }
         }
     }

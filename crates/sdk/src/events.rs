@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::backoff::Backoff;
 use crate::client::box_target;
-use crate::http::Call;
+use crate::http::{Call, Repeat};
 use crate::{CallError, Client};
 
 /// The longest line: an event holds a spec's enforcement or an ending's detail, a few KiB.
@@ -33,7 +33,7 @@ pub struct EventReader {
 
 impl EventReader {
     pub(crate) async fn open(client: Client, id: BoxId, follow: bool) -> Result<Self, CallError> {
-        let body = client.http().body(&call(id, follow)).await?;
+        let body = client.http().body_within(&call(id, follow), client.retry()).await?;
         let backoff = Backoff::new(client.retry());
         Ok(Self {
             client,
@@ -80,10 +80,9 @@ impl EventReader {
                 }
                 None if !self.follow || self.ended => return Ok(None),
                 // A daemon that leaves may end the body; the box has not ended.
-                None => self.reopen_after(None).await?,
+                None => self.reopen_after(CallError::Closed { what: self.what() }).await?,
                 Some(Err(source)) => {
-                    let what = call(self.id, self.follow).what();
-                    self.reopen_after(Some(CallError::Lost { what, source })).await?;
+                    self.reopen_after(CallError::Lost { what: self.what(), source }).await?;
                 }
             }
         }
@@ -96,9 +95,8 @@ impl EventReader {
             }
             self.partial.extend_from_slice(line);
             if line.ends_with(b"\n") {
-                let event = serde_json::from_slice(&self.partial).map_err(|source| {
-                    CallError::Malformed { what: call(self.id, self.follow).what(), source }
-                })?;
+                let event = serde_json::from_slice(&self.partial)
+                    .map_err(|source| CallError::Malformed { what: self.what(), source })?;
                 self.ready.push_back(event);
                 self.partial.clear();
             }
@@ -106,27 +104,21 @@ impl EventReader {
         Ok(())
     }
 
-    async fn reopen_after(&mut self, mut cause: Option<CallError>) -> Result<(), CallError> {
-        self.backoff.lost(self.opened);
+    fn what(&self) -> String {
+        call(self.id, self.follow).what()
+    }
+
+    async fn reopen_after(&mut self, mut error: CallError) -> Result<(), CallError> {
+        let client = self.client.clone();
         loop {
-            if let Some(error) = cause.take_if(|error| !self.client.http().may_pass(error)) {
-                return Err(error);
-            }
-            if !self.backoff.pause().await {
-                let gone = CallError::Api(Box::new(ErrorBody::new(
-                    ErrorCode::SteppingDown,
-                    "the daemon ended the events of a box that has not ended",
-                )));
-                let after = self.backoff.since_loss();
-                return Err(CallError::GaveUp { after, source: Box::new(cause.unwrap_or(gone)) });
-            }
-            match self.client.http().body(&call(self.id, self.follow)).await {
+            client.http().recover(&mut self.backoff, self.opened, Repeat::Safe, error).await?;
+            match client.http().body(&call(self.id, self.follow)).await {
                 Ok(body) => {
                     self.partial.clear();
                     (self.body, self.opened) = (body, Instant::now());
                     return Ok(());
                 }
-                Err(error) => cause = Some(error),
+                Err(again) => error = again,
             }
         }
     }

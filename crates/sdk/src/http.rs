@@ -15,6 +15,7 @@ use minimal_proto::{ErrorBody, ErrorCode};
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
@@ -126,8 +127,8 @@ impl Http {
         Self { connector, idle: Mutex::new(None), contacted: AtomicBool::new(false) }
     }
 
-    /// Whether a daemon has ever answered: then one that is gone will come back.
-    pub(crate) fn was_in_contact(&self) -> bool {
+    /// Whether a daemon was ever there: then one that is gone will come back.
+    fn was_in_contact(&self) -> bool {
         self.contacted.load(Ordering::Relaxed)
     }
 
@@ -143,7 +144,7 @@ impl Http {
             if let Some(mut sender) = kept
                 && sender.ready().await.is_ok()
             {
-                match self.ask(&mut sender, call).await {
+                match Self::ask(&mut sender, call).await {
                     Ok(answer) => return Ok((answer, sender)),
                     // It may have died since it was used last: a new one decides.
                     Err(CallError::Lost { .. }) => {}
@@ -152,18 +153,18 @@ impl Http {
             }
         }
         let stream = self.connector.connect().await?;
+        // Whoever takes a connection is there, also if it dies before it has said anything.
+        self.contacted.store(true, Ordering::Relaxed);
         let lost = |source| CallError::Lost { what: call.what(), source };
         let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(lost)?;
         // It ends with the connection; what went wrong is told by the request's own error.
         drop(tokio::spawn(connection.with_upgrades()));
-        let answer = self.ask(&mut sender, call).await?;
+        let answer = Self::ask(&mut sender, call).await?;
         Ok((answer, sender))
     }
 
-    async fn ask(&self, sender: &mut Sender, call: &Call) -> Result<Response<Incoming>, CallError> {
-        let answer = bounded(call, sender.send_request(call.to_request())).await?;
-        self.contacted.store(true, Ordering::Relaxed);
-        Ok(answer)
+    async fn ask(sender: &mut Sender, call: &Call) -> Result<Response<Incoming>, CallError> {
+        bounded(call, sender.send_request(call.to_request())).await
     }
 
     async fn collect(&self, call: &Call) -> Result<(StatusCode, Bytes), CallError> {
@@ -198,24 +199,36 @@ impl Http {
     ) -> Result<T, CallError> {
         let mut backoff = Backoff::new(policy);
         loop {
-            let asked = tokio::time::Instant::now();
-            let error = match self.once(call).await {
+            let asked = Instant::now();
+            match self.once(call).await {
                 Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-            if call.repeat == Repeat::Never || !self.may_pass(&error) {
-                return Err(error);
-            }
-            backoff.lost(asked);
-            if !backoff.pause().await {
-                let after = backoff.since_loss();
-                return Err(CallError::GaveUp { after, source: Box::new(error) });
+                Err(error) => self.recover(&mut backoff, asked, call.repeat, error).await?,
             }
         }
     }
 
-    /// Whether an error can go away by itself: a daemon that answered before will be there again.
-    pub(crate) fn may_pass(&self, error: &CallError) -> bool {
+    /// Waits before something is asked again that was lost; gives the error back if it will not
+    /// be. `asked`: when the connection that was lost was needed.
+    pub(crate) async fn recover(
+        &self,
+        backoff: &mut Backoff,
+        asked: Instant,
+        repeat: Repeat,
+        error: CallError,
+    ) -> Result<(), CallError> {
+        if repeat == Repeat::Never || !self.may_pass(&error) {
+            return Err(error);
+        }
+        backoff.lost(asked);
+        if backoff.pause().await {
+            return Ok(());
+        }
+        let after = backoff.since_loss();
+        Err(CallError::GaveUp { after, source: Box::new(error) })
+    }
+
+    /// Whether an error can go away by itself: a daemon that was there before will be there again.
+    fn may_pass(&self, error: &CallError) -> bool {
         error.is_loss() && self.was_in_contact() && !matches!(error, CallError::Silent { .. })
     }
 
@@ -228,6 +241,22 @@ impl Http {
         }
         let body = bounded(call, answer.into_body().collect()).await?.to_bytes();
         Err(api_error(call, status, &body))
+    }
+
+    /// As [`Self::body`], for as long as `policy` allows.
+    pub(crate) async fn body_within(
+        &self,
+        call: &Call,
+        policy: RetryPolicy,
+    ) -> Result<Incoming, CallError> {
+        let mut backoff = Backoff::new(policy);
+        loop {
+            let asked = Instant::now();
+            match self.body(call).await {
+                Ok(body) => return Ok(body),
+                Err(error) => self.recover(&mut backoff, asked, call.repeat, error).await?,
+            }
+        }
     }
 
     /// Opens a WebSocket: the socket, and what was read from it behind the answer's head.

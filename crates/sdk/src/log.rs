@@ -8,7 +8,7 @@ use minimal_proto::{BoxId, ErrorBody, ErrorCode, Timestamp};
 use tokio::time::Instant;
 
 use crate::backoff::Backoff;
-use crate::http::Call;
+use crate::http::{Call, Repeat};
 use crate::query::{LogQuery, LogStart, Target};
 use crate::{CallError, Client};
 
@@ -55,7 +55,7 @@ impl LogReader {
         id: BoxId,
         query: LogQuery,
     ) -> Result<Self, CallError> {
-        let body = client.http().body(&call(id, &query)).await?;
+        let body = client.http().body_within(&call(id, &query), client.retry()).await?;
         let backoff = Backoff::new(client.retry());
         let (decoder, opened) = (Decoder::default(), Instant::now());
         Ok(Self { client, id, query, body, decoder, next: None, backoff, opened })
@@ -135,18 +135,14 @@ impl LogReader {
     }
 
     async fn reopen_after(&mut self, mut error: CallError) -> Result<(), CallError> {
-        self.backoff.lost(self.opened);
-        while self.client.http().may_pass(&error) {
-            if !self.backoff.pause().await {
-                let after = self.backoff.since_loss();
-                return Err(CallError::GaveUp { after, source: Box::new(error) });
-            }
+        let client = self.client.clone();
+        loop {
+            client.http().recover(&mut self.backoff, self.opened, Repeat::Safe, error).await?;
             match self.reopen().await {
                 Ok(()) => return Ok(()),
                 Err(again) => error = again,
             }
         }
-        Err(error)
     }
 }
 

@@ -65,6 +65,12 @@ pub async fn if_running(context: &Context) -> Result<Option<Client>, Failure> {
     match client.version().await {
         Ok(_) | Err(CallError::Malformed { .. }) => Ok(Some(client)),
         Err(CallError::Connect(ConnectError::Absent { .. })) => Ok(None),
+        // It was there and went; another one did not come.
+        Err(CallError::GaveUp { source, .. })
+            if matches!(*source, CallError::Connect(ConnectError::Absent { .. })) =>
+        {
+            Ok(None)
+        }
         Err(error) => Err(error.into()),
     }
 }

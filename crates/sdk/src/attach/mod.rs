@@ -20,11 +20,13 @@ mod session;
 use minimal_proto::stream::Stream;
 use minimal_proto::{BoxId, Ending, ErrorBody, ErrorCode};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use self::connection::Connection;
 use self::driver::Driver;
 pub use self::handle::{AttachHandle, InputClosed};
+use crate::http::Repeat;
 use crate::{CallError, Client, RetryPolicy};
 
 /// How to join a box's streams.
@@ -150,15 +152,12 @@ pub(crate) async fn attach(
     let identity = Uuid::now_v7();
     let mut backoff = crate::backoff::Backoff::new(options.retry);
     let (connection, attached) = loop {
+        let asked = Instant::now();
         match Connection::open(&client, id, &options, identity, options.from).await {
             Ok(open) => break open,
-            Err(error) if client.http().may_pass(&error) => {
-                if !backoff.pause().await {
-                    let after = backoff.since_loss();
-                    return Err(CallError::GaveUp { after, source: Box::new(error) });
-                }
+            Err(error) => {
+                client.http().recover(&mut backoff, asked, Repeat::Safe, error).await?;
             }
-            Err(error) => return Err(error),
         }
     };
     let (events, receiver) = mpsc::channel(EVENTS_AHEAD);

@@ -65,14 +65,7 @@ async fn every_byte_arrives_once_in_both_directions_wherever_it_is_cut() {
         let front = root.path().join("front.sock");
         let relay = tokio::spawn(cut(UnixListener::bind(&front).unwrap(), path, seed));
         let options = AttachOptions { input: true, pin: true, retry: QUICK, ..Default::default() };
-        // The cutter may refuse the very first contact, after which a daemon is not known to be.
-        let client = client(&front);
-        let (mut stream, handle) = loop {
-            match client.attach(box_id(), options).await {
-                Ok(attached) => break attached,
-                Err(error) => assert_eq!(error.code(), ErrorCode::Unreachable, "{error}"),
-            }
-        };
+        let (mut stream, handle) = client(&front).attach(box_id(), options).await.unwrap();
         let mut random = Random(seed);
         let length = random.below(1_200_000);
         let input = random.bytes(length);
