@@ -264,7 +264,11 @@ fn write_format(dir: BorrowedFd<'_>) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
     let mut file: File = regular::open(dir, BESIDE, flags)?;
     file.write_all(format!("{VERSION}\n").as_bytes())?;
-    Ok(rustix::fs::renameat(dir, BESIDE, dir, FORMAT)?)
+    match rustix::fs::renameat(dir, BESIDE, dir, FORMAT) {
+        // Two daemons at their first start: the other has renamed the one file both were writing.
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
 }
 
 fn subdirectory(state: &Path, dir: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, StateDirError> {

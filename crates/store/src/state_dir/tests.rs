@@ -221,3 +221,20 @@ fn a_reap_that_stopped_half_way_can_be_repeated() {
     fixture.state.reap(id(1)).unwrap();
     assert_eq!(fs::read_dir(fixture.state.path().join("reaping")).unwrap().count(), 0);
 }
+
+#[test]
+fn several_daemons_may_open_a_new_directory_at_once() {
+    let root = tempfile::tempdir().unwrap();
+    for round in 0..100 {
+        let path = root.path().join(round.to_string());
+        let start = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    start.wait();
+                    StateDir::open(&path).unwrap()
+                });
+            }
+        });
+    }
+}
