@@ -55,14 +55,17 @@ pub fn find(controller: Controller) -> Result<Site, String> {
     let (membership, mounts) = (look(MEMBERSHIP)?, look(MOUNTS)?);
     let hierarchies = locate(controller, &membership, &mounts);
     let name = controller.as_str();
-    let mut why = format!("no control group hierarchy with the {name} controller is mounted");
+    let mut why = None;
     for hierarchy in hierarchies {
         match hierarchy.site(controller) {
             Ok(site) => return Ok(site),
-            Err(reason) => why = reason,
+            // The first is where the controller more likely is.
+            Err(reason) => why = why.or(Some(reason)),
         }
     }
-    Err(why)
+    Err(why.unwrap_or_else(|| {
+        format!("no control group hierarchy with the {name} controller is mounted")
+    }))
 }
 
 const MEMBERSHIP: &str = "/proc/self/cgroup";
