@@ -90,11 +90,11 @@ pub(crate) fn adoption() -> Result<Vec<Row>> {
         ensure!(boxes.iter().all(|record| record["state"] == "running"), "not all of them run");
         ours.push_ms(took);
     }
-    let met = ours.p50().map(|p50| p50 <= 1000.0);
+    let met = ours.p50().map(|p50| p50 <= 200.0);
     Ok(vec![Row {
         name: "killed daemon to a right min ls, 200 boxes",
         unit: "ms",
-        goal: "(1,000 boxes: under 1 s)",
+        goal: "at most 200 ms (1,000: under 1 s):",
         ours,
         beside: Vec::new(),
         met,
