@@ -238,7 +238,11 @@ impl Failure {
             Self::Limit => BirthError::new("enter the box", &io::ErrorKind::TimedOut.into()),
             Self::Step(number, errno) => {
                 let step = STEPS.get(number).copied().unwrap_or("enter the box");
-                let error = io::Error::from_raw_os_error(errno);
+                // Zero: it was none of the kernel's answers, and none is told.
+                let error = match errno {
+                    0 => io::Error::other("the kernel did not say why"),
+                    errno => io::Error::from_raw_os_error(errno),
+                };
                 let mut failed = BirthError::new(step, &error);
                 if number == 4 {
                     failed.message =
