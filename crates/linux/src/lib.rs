@@ -24,6 +24,8 @@ pub mod record_lock;
 pub mod seccomp;
 #[expect(unsafe_code, reason = "dispositions, masks and signalfd: rustix leaves them to libc")]
 pub mod signals;
+#[expect(unsafe_code, reason = "process groups that may be 0, which rustix excludes")]
+pub mod terminal;
 #[expect(unsafe_code, reason = "the command line that ps shows is memory of ours")]
 pub mod title;
 #[expect(unsafe_code, reason = "waitid with __WALL: rustix lacks the flag")]

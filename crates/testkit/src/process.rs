@@ -27,8 +27,8 @@ pub struct Process {
     pub state: char,
     /// Its arguments, joined by spaces; for our own, what they say they are.
     pub command: String,
-    /// Its session's leader.
-    session: i32,
+    /// Its session's leader; 0 for one outside our pid namespace (pid_namespaces(7)).
+    pub session: i32,
     /// Its start, in clock ticks since boot.
     start: u64,
 }
@@ -51,6 +51,16 @@ impl Process {
             start: fields.get(19)?.parse().ok()?,
             command: if command.is_empty() { name.to_owned() } else { command },
         })
+    }
+
+    /// This very process.
+    ///
+    /// # Panics
+    /// If /proc does not show it.
+    #[must_use]
+    pub fn this() -> Self {
+        Self::read(rustix::process::getpid().as_raw_nonzero().get())
+            .expect("/proc shows the process that reads it")
     }
 
     /// Whether it still runs: neither gone nor a zombie.
@@ -170,11 +180,9 @@ fn reap_orphans() {
     if !matches!(rustix::process::waitid(WaitId::All, look), Ok(Some(_))) {
         return;
     }
-    let this = rustix::process::getpid();
-    let own_session = rustix::process::getsid(None).expect("this process has a session");
+    let this = Process::this();
     for process in all().into_values() {
-        let is_orphan = process.parent == this.as_raw_nonzero().get()
-            && process.session != own_session.as_raw_nonzero().get();
+        let is_orphan = process.parent == this.pid && process.session != this.session;
         if is_orphan && process.state == 'Z' {
             rustix::process::waitpid(Pid::from_raw(process.pid), WaitOptions::NOHANG).ok();
         }

@@ -90,7 +90,7 @@ fn read_all(ended: &impl AsFd, pieces: &Sender<Read>) {
     }
     let mut buffer = vec![0; CHUNK];
     loop {
-        let background = is_terminal && in_background(&stdin);
+        let background = is_terminal && minimal_linux::terminal::is_anothers(&stdin);
         let mut both = [PollFd::new(ended, PollFlags::empty()), PollFd::new(&stdin, PollFlags::IN)];
         let watched = if background { &mut both[..1] } else { &mut both[..] };
         let limit = background.then_some(&LOOK);
@@ -112,21 +112,17 @@ fn read_all(ended: &impl AsFd, pieces: &Sender<Read>) {
             Ok(length) => Read::Bytes(Bytes::copy_from_slice(&buffer[..length])),
             Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => continue,
             // The terminal was taken from us between the look and the read.
-            Err(rustix::io::Errno::IO) if is_terminal && in_background(&stdin) => continue,
+            Err(rustix::io::Errno::IO)
+                if is_terminal && minimal_linux::terminal::is_anothers(&stdin) =>
+            {
+                continue;
+            }
             Err(error) => Read::Failed(error.into()),
         };
         let last = !matches!(read, Read::Bytes(_));
         if pieces.blocking_send(read).is_err() || last {
             return;
         }
-    }
-}
-
-/// Whether the terminal is somebody else's now. One that is not our session's has no foreground.
-fn in_background(stdin: &impl AsFd) -> bool {
-    match rustix::termios::tcgetpgrp(stdin) {
-        Ok(foreground) => foreground != rustix::process::getpgrp(),
-        Err(_) => false,
     }
 }
 

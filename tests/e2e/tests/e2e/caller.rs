@@ -78,6 +78,22 @@ for_each_user! {
         output.assert_code(2).assert_stdout("ran\n");
     }
 
+    /// In a pid namespace of its own, whose session and process group are outside of it and 0
+    /// inside, as a container's are.
+    fn in_a_container(env) {
+        let enter = match env.account() {
+            account if account.uid == 0 => "unshare --pid",
+            _ => "unshare --user --map-current-user --pid",
+        };
+        let inner = "min run -- sh -c 'echo in; exit 3'; echo $?; echo fed | min run -- cat; min host stop --boxes";
+        let script = format!("{enter} --fork --mount-proc bash -c \"$INNER\"");
+        let output = env.bash(&script).env("INNER", inner).run();
+        output.assert_code(0).assert_stdout("in\n3\nfed\n");
+        // Its end killed all processes of ours at once. A daemon outside tidies up after them.
+        env.run_sh("exit 4").run().assert_code(4);
+        assert_eq!(env.boxes().len(), 3);
+    }
+
     /// A very long working directory.
     fn a_deep_directory(env) {
         let deep = vec!["d".repeat(200); 15].join("/");
