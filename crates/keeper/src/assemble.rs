@@ -1,4 +1,5 @@
-//! The interpreter of steps: in the nursery for the shared root, in a box's init for the rest.
+//! The interpreter of steps: in the nursery for the shared root, in a box's init for a blank box, in
+//! whoever enters it first for the rest.
 
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -17,6 +18,9 @@ pub(crate) type GivenMounts = Vec<(Given, OwnedFd)>;
 /// What was left out, and why.
 pub(crate) type LeftOut = Vec<(String, String)>;
 
+/// Files in place that are still to be written.
+pub(crate) type HeldFiles = Vec<(&'static str, OwnedFd)>;
+
 /// A root while it is being assembled.
 pub(crate) struct Assembly {
     /// Where the root is attached: a directory of the host, in our namespace only.
@@ -27,6 +31,7 @@ pub(crate) struct Assembly {
     shared: Option<OwnedFd>,
     given: GivenMounts,
     left_out: LeftOut,
+    held: HeldFiles,
     generated: usize,
 }
 
@@ -40,6 +45,7 @@ impl Assembly {
             shared: None,
             given: Vec::new(),
             left_out: Vec::new(),
+            held: Vec::new(),
             generated: 0,
         }
     }
@@ -51,9 +57,16 @@ impl Assembly {
         Self { shared: Some(shared), given, ..Self::shared(Path::new(place.unwrap_or("/")), None) }
     }
 
-    /// What was left out, and why.
-    pub(crate) fn left_out(self) -> LeftOut {
-        self.left_out
+    /// A box that we have entered, and what is given to it.
+    pub(crate) fn entered(given: GivenMounts) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open("/", flags, Mode::empty())?;
+        Ok(Self { root: Some(root), given, ..Self::shared(Path::new("/"), None) })
+    }
+
+    /// What was left out, and why; and what is to be written.
+    pub(crate) fn into_parts(self) -> (LeftOut, HeldFiles) {
+        (self.left_out, self.held)
     }
 
     /// Takes one step.
@@ -67,7 +80,15 @@ impl Assembly {
             }
             Step::Directory(path) => self.directory(path),
             Step::HostDirectory(name) => self.host_directory(name),
-            Step::HostFileReplaced(path, contents) => self.replace_file(path, contents),
+            Step::HostFileReplaced(path, contents) => {
+                let Some(file) = self.replace_file(path)? else { return Ok(()) };
+                std::fs::File::from(file).write_all(contents.as_bytes())
+            }
+            Step::HostFileHeld(path) => {
+                let file = self.replace_file(path)?;
+                self.held.extend(file.map(|file| (*path, file)));
+                Ok(())
+            }
             Step::Memory(path, options) => {
                 let options: Vec<_> =
                     options.split(',').filter_map(|option| option.split_once('=')).collect();
@@ -172,16 +193,18 @@ impl Assembly {
         self.attach(&mount, path)
     }
 
-    fn replace_file(&mut self, path: &str, contents: &str) -> io::Result<()> {
+    /// Puts an empty file over the host's, and returns it to be written: what is read-only is the
+    /// mount in the host's place, not the file.
+    fn replace_file(&mut self, path: &str) -> io::Result<Option<OwnedFd>> {
         // A mount needs something to be mounted on; the host's directory cannot be written.
         match rustix::fs::statat(self.root()?, path, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() => {}
             Ok(_) => {
                 let why = "the host's is not a regular file".to_owned();
                 self.left_out.push((path.to_owned(), why));
-                return Ok(());
+                return Ok(None);
             }
-            Err(rustix::io::Errno::NOENT) => return Ok(()),
+            Err(rustix::io::Errno::NOENT) => return Ok(None),
             Err(error) => return Err(error.into()),
         }
         // In /run, which in a box is its own and writable when this is done.
@@ -189,12 +212,12 @@ impl Assembly {
         self.generated += 1;
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         let file = rustix::fs::openat(self.root()?, &name, flags, Mode::from_raw_mode(0o644))?;
-        std::fs::File::from(file).write_all(contents.as_bytes())?;
         let tree = mount::clone_tree(self.root()?, Path::new(&name), Reach::One)?;
         mount::restrict(tree.as_fd(), Restrictions::HOST, Reach::One)?;
         self.attach(&tree, path)?;
         // The mount keeps it; the name was only the way there.
-        Ok(rustix::fs::unlinkat(self.root()?, &name, AtFlags::empty())?)
+        rustix::fs::unlinkat(self.root()?, &name, AtFlags::empty())?;
+        Ok(Some(file))
     }
 
     fn device(&self, name: &str) -> io::Result<()> {

@@ -52,6 +52,8 @@ pub enum Step {
     HostDirectory(&'static str),
     /// A file whose contents we write, over the host's if the host has one; left out if not.
     HostFileReplaced(&'static str, String),
+    /// The same, with nothing in it until the box is somebody's.
+    HostFileHeld(&'static str),
     /// A file system in memory, with its options.
     Memory(&'static str, &'static str),
     /// A device of the host's.
@@ -119,10 +121,38 @@ pub fn shared_root() -> Vec<Step> {
     steps
 }
 
-/// What a box of one spec consists of, over the shared root.
+/// The steps of a box that is nobody's yet, over the shared root: taken by its init, most often
+/// before there is a spec.
+#[must_use]
+pub fn blank() -> Vec<Step> {
+    vec![
+        Step::CutOffMounts,
+        Step::SharedRoot,
+        Step::Memory("run", "mode=755"),
+        Step::HostFileHeld(HOSTS),
+        Step::HostFileHeld(HOSTNAME),
+        Step::Terminals("dev/pts"),
+        Step::Memory("dev/shm", "mode=1777"),
+        Step::Processes("proc"),
+        Step::Kernel("sys"),
+        Step::Give(Given::Home, "home/box"),
+        Step::Give(Given::Tmp, "tmp"),
+        Step::Give(Given::Workbench, "workbench"),
+        Step::EnterRoot,
+        Step::Loopback,
+        Step::DropPrivileges,
+    ]
+}
+
+const HOSTS: &str = "etc/hosts";
+const HOSTNAME: &str = "etc/hostname";
+
+/// What makes a blank box one of one spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// In order.
+    /// What is written to each [`Step::HostFileHeld`].
+    pub files: Vec<(&'static str, String)>,
+    /// What whoever enters the box first does there, in order.
     pub steps: Vec<Step>,
     /// The host's directory behind [`Given::Project`].
     pub project: Option<PathBuf>,
@@ -136,35 +166,21 @@ impl Plan {
     pub fn for_spec(spec: &Spec, name: &BoxName) -> Self {
         let root = spec.files.project_root.as_ref().map(|root| PathBuf::from(root.as_os_str()));
         let (workspace, project) = match (spec.files.workspace, root) {
-            (Workspace::Bind, Some(root)) => (Given::Project, Some(root)),
-            (Workspace::Overlay, Some(root)) => (Given::ProjectBelow, Some(root)),
-            (Workspace::None | Workspace::Bind | Workspace::Overlay, _) => (Given::Workbench, None),
+            (Workspace::Bind, Some(root)) => (Some(Given::Project), Some(root)),
+            (Workspace::Overlay, Some(root)) => (Some(Given::ProjectBelow), Some(root)),
+            // The empty directory that is there already.
+            (Workspace::None | Workspace::Bind | Workspace::Overlay, _) => (None, None),
         };
         let hosts = format!("127.0.0.1 localhost\n::1 localhost\n127.0.1.1 {name}\n");
-        let steps = vec![
-            Step::CutOffMounts,
-            Step::SharedRoot,
-            Step::Memory("run", "mode=755"),
-            Step::HostFileReplaced("etc/hosts", hosts),
-            Step::HostFileReplaced("etc/hostname", format!("{name}\n")),
-            Step::Terminals("dev/pts"),
-            Step::Memory("dev/shm", "mode=1777"),
-            Step::Processes("proc"),
-            Step::Kernel("sys"),
-            Step::Give(Given::Home, "home/box"),
-            Step::Give(Given::Tmp, "tmp"),
-            Step::Give(workspace, "workbench"),
-            Step::EnterRoot,
-            Step::HostName(name.to_string()),
-            Step::Loopback,
-            Step::DropPrivileges,
-        ];
+        let files = vec![(HOSTS, hosts), (HOSTNAME, format!("{name}\n"))];
+        let mut steps = vec![Step::HostName(name.to_string())];
+        steps.extend(workspace.map(|given| Step::Give(given, "workbench")));
         let mut working_directory = PathBuf::from(WORKBENCH);
         if let Some(cwd) = &spec.execution.cwd {
             // An absolute path replaces the workspace, a relative one is below it.
             working_directory.push(cwd.as_os_str());
         }
-        Self { steps, project, working_directory }
+        Self { files, steps, project, working_directory }
     }
 }
 
@@ -176,6 +192,9 @@ impl fmt::Display for Step {
             Self::HostDirectory(path) => write!(f, "show the host's /{path} read-only"),
             Self::HostFileReplaced(path, _) => {
                 write!(f, "put a generated file over the host's /{path}")
+            }
+            Self::HostFileHeld(path) => {
+                write!(f, "put a file of the box's own over the host's /{path}")
             }
             Self::Memory(path, options) => write!(f, "mount memory at /{path} ({options})"),
             Self::Device(name) => write!(f, "show the host's device /dev/{name}"),
@@ -218,6 +237,8 @@ pub fn explain(spec: &Spec, name: &BoxName) -> Vec<String> {
         "make namespaces of its own: {}",
         minimal_linux::fork::BOX_NAMESPACES.join(", ")
     ));
+    lines.extend(blank().iter().map(ToString::to_string));
+    lines.extend(plan.files.iter().map(|(path, _)| format!("write the box's name to its /{path}")));
     lines.extend(plan.steps.iter().map(ToString::to_string));
     if let Some(project) = &plan.project {
         lines.push(format!("the project is {}", project.display()));
@@ -260,7 +281,7 @@ mod tests {
 
     #[test]
     fn privileges_go_last_and_the_root_is_entered_before_them() {
-        let steps = plan(|_| {}).steps;
+        let steps = blank();
         assert_eq!(steps.last(), Some(&Step::DropPrivileges));
         let at = |wanted: &Step| steps.iter().position(|step| step == wanted).unwrap();
         assert!(at(&Step::Processes("proc")) < at(&Step::EnterRoot));
@@ -275,6 +296,12 @@ mod tests {
         // The one file system in memory besides the root itself is sealed with it.
         let memory: Vec<_> = steps.iter().filter(|step| matches!(step, Step::Memory(..))).collect();
         assert_eq!(memory, [&Step::Memory("dev", "mode=755,size=64k")]);
+    }
+
+    #[test]
+    fn every_file_that_is_written_is_there() {
+        let held = |path| blank().contains(&Step::HostFileHeld(path));
+        assert!(plan(|_| {}).files.iter().all(|(path, _)| held(path)));
     }
 
     #[test]

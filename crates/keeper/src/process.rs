@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use minimal_proto::keeper::{Decoder, Hello, Incoming, PROTOCOL, Start, ToKeeper}
 use minimal_proto::{BoxId, Ending, Timestamp};
 use minimal_store::{BoxDir, JournalWriter, LifeLock, LogWriter, hook};
 
-use crate::birth::{BirthError, give_birth};
+use crate::birth::{BirthError, Blank, give_birth};
 use crate::control::Connection;
 use crate::keeper::{Hosted, Keeper};
 use crate::keeper_log::KeeperLog;
@@ -24,14 +25,16 @@ use crate::shared_root::SharedRoot;
 /// How long the daemon may take to say what to run.
 const START_LIMIT: Duration = Duration::from_secs(10);
 
-/// The body of a keeper. Returns the status of its process, which nobody reads: what matters is on
+/// The body of a keeper, with what it has made ahead of its box. `birth` is closed when the box is
+/// born or will not be. Returns the status of its process, which nobody reads: what matters is on
 /// disk.
 pub(crate) fn run(
     id: BoxId,
     connection: UnixStream,
     state_dir: &Path,
-    cgroups: Cgroups,
+    (cgroups, blank): (Cgroups, Option<Blank>),
     nursery: &SharedRoot,
+    birth: OwnedFd,
 ) -> i32 {
     let mut connection = connection;
     let Ok((start, decoder)) = receive_start(&mut connection) else { return 1 };
@@ -42,7 +45,7 @@ pub(crate) fn run(
     let Ok(dir) = BoxDir::open(&state_dir.join("boxes").join(id.to_string())) else { return 1 };
     let mut log = KeeperLog::new(id, start.name.clone());
     let daemon = (connection, decoder);
-    match keep(&start, daemon, dir, cgroups, nursery, &mut log) {
+    match keep(&start, daemon, dir, (cgroups, blank, birth), nursery, &mut log) {
         Ok(()) => 0,
         Err((dir, cause)) => {
             log.error(&dir, "the box was not started", &cause);
@@ -76,7 +79,7 @@ fn keep(
     start: &Start,
     (connection, decoder): (UnixStream, Decoder),
     dir: BoxDir,
-    cgroups: Cgroups,
+    (cgroups, blank, birth): (Cgroups, Option<Blank>, OwnedFd),
     nursery: &SharedRoot,
     log: &mut KeeperLog,
 ) -> Result<(), (BoxDir, String)> {
@@ -132,8 +135,11 @@ fn keep(
         })
         .and_then(|output| {
             let cgroups = &mut hosted.cgroups;
-            give_birth(start, &hosted.dir, &lock, cgroups, nursery).map(|newborn| (newborn, output))
+            give_birth(start, &hosted.dir, &lock, cgroups, nursery, blank)
+                .map(|newborn| (newborn, output))
         });
+    // The nursery waits for this before it makes another keeper, so as not to be in our way.
+    drop(birth);
     let mut hosted = match born {
         Ok((newborn, output)) => match Keeper::new(start, newborn, output, hosted, peers) {
             Ok(keeper) => keeper.keep(),

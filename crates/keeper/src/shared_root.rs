@@ -59,8 +59,9 @@ impl SharedRoot {
             assembly.take(&step).map_err(|error| (step.to_string(), error))?;
         }
         rustix::process::umask(before);
+        let (left_out, _) = assembly.into_parts();
         let limits = HostLimits::find(state_dir);
-        Ok(Self { place, left_out: assembly.left_out(), users, filter, limits })
+        Ok(Self { place, left_out, users, filter, limits })
     }
 
     /// A detached copy for one box. Only a process in the nursery's mount namespace can make it.

@@ -14,8 +14,9 @@ use minimal_linux::overlay::{self, Layers, Marks};
 use minimal_proto::Signal;
 use minimal_proto::ending::StartFault;
 use minimal_store::BoxDir;
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
+use rustix::fs::{Mode, OFlags};
 
+use super::own_files::make_directory;
 use super::{BirthError, at, readable_before};
 use crate::assemble::GivenMounts;
 use crate::plan::{Given, Plan, Step};
@@ -36,44 +37,12 @@ pub(super) fn prepare(
         let mount = match (given, &plan.project) {
             (Given::Project, Some(project)) => project_itself(project, users)?,
             (Given::ProjectBelow, Some(project)) => project_below(project, box_dir, users)?,
-            (Given::Project | Given::ProjectBelow, None) => continue,
-            (Given::Workbench | Given::Home | Given::Tmp, _) => {
-                own(*given, box_dir, users).map_err(at("make the box's own directories"))?
-            }
+            // What every box has is made with it (`own_files`).
+            (_, None) | (Given::Workbench | Given::Home | Given::Tmp, _) => continue,
         };
         mounts.push((*given, mount));
     }
     Ok(mounts)
-}
-
-fn own(given: Given, box_dir: &BoxDir, users: Users) -> io::Result<OwnedFd> {
-    let (name, mode) = match given {
-        Given::Tmp => ("fs/tmp", 0o1777),
-        Given::Home => ("fs/home", 0o700),
-        Given::Workbench | Given::Project | Given::ProjectBelow => ("fs/workbench", 0o755),
-    };
-    make_directory(box_dir, name, mode, users)?;
-    let mount = clone_tree(box_dir.dir_fd(), Path::new(name), Reach::One)?;
-    restrict(mount.as_fd(), Restrictions::OWN, Reach::One)?;
-    Ok(mount)
-}
-
-/// A directory of the box directory that belongs to the box's user. A further life finds it as the
-/// last one left it.
-fn make_directory(box_dir: &BoxDir, path: &str, mode: u32, users: Users) -> io::Result<()> {
-    let dir = box_dir.dir_fd();
-    match rustix::fs::mkdirat(dir, path, Mode::from_raw_mode(0o700)) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::EXIST) => return Ok(()),
-        Err(error) => return Err(error.into()),
-    }
-    // mkdir's mode is cut by the umask.
-    rustix::fs::chmodat(dir, path, Mode::from_raw_mode(mode), AtFlags::empty())?;
-    if let Users::Range { .. } = users {
-        let (uid, gid) = (Uid::from_raw(users.owner()), Gid::from_raw(users.owner()));
-        rustix::fs::chownat(dir, path, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
-    }
-    Ok(())
 }
 
 const GIVE_PROJECT: &str = "give the project to the box";
@@ -120,8 +89,8 @@ fn project_below(project: &Path, box_dir: &BoxDir, users: Users) -> Result<Owned
             map_ids(lower.as_fd(), map.as_fd(), Reach::One)?;
         }
         // The upper's root is what the box sees as the project's.
-        make_directory(box_dir, "fs/upper", owners.mode & 0o7777, users)?;
-        make_directory(box_dir, "fs/work", 0o700, users)?;
+        make_directory(box_dir.dir_fd(), "fs/upper", owners.mode & 0o7777, users)?;
+        make_directory(box_dir.dir_fd(), "fs/work", 0o700, users)?;
         // Beneath a mount of its own, so that the options of the overlay do not tell the box where
         // on the host its directory is.
         let own = clone_tree(box_dir.dir_fd(), Path::new("fs"), Reach::One)?;

@@ -3,7 +3,6 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use minimal_linux::exec::{ExecFault, Program};
@@ -15,6 +14,8 @@ use minimal_store::hook;
 use rustix::thread::CapabilitySet;
 
 use super::{BirthError, at, readable_before};
+use crate::assemble::{Assembly, GivenMounts};
+use crate::plan::Plan;
 use crate::users::BOX_USER;
 
 /// A report of joiner or entrypoint: a tag, a detail, and a number (pid or errno), so small that a
@@ -25,6 +26,7 @@ const ENTRYPOINT_PID: u8 = 1;
 const ABOUT_TO_EXEC: u8 = 2;
 const STEP_FAILED: u8 = 3;
 const EXEC_FAILED: u8 = 4;
+const PLAN_FAILED: u8 = 5;
 
 /// Steps of joiner and entrypoint, by the number in a report.
 const STEPS: [&str; 6] = [
@@ -43,8 +45,8 @@ pub(super) struct Order<'a> {
     pub(super) program: &'a Program,
     /// Where it is searched.
     pub(super) path: &'a [u8],
-    /// Where it starts, in the box.
-    pub(super) cwd: &'a Path,
+    /// What is done in the box before, and where it starts.
+    pub(super) plan: &'a Plan,
     /// What it may not ask of the kernel.
     pub(super) filter: &'a Filter,
     /// How many processes its user may have, where no control group says.
@@ -55,6 +57,7 @@ pub(super) struct Order<'a> {
 pub(super) fn start(
     init: &Child,
     order: &Order<'_>,
+    given: GivenMounts,
     streams: [BorrowedFd<'_>; 3],
     limit: Duration,
 ) -> Result<Child, BirthError> {
@@ -63,13 +66,14 @@ pub(super) fn start(
     let mut joiner = match fork().map_err(at("make the process that enters the box"))? {
         Forked::Child => {
             drop(reader);
-            let failure = join_and_execute(init, order, streams, &writer);
+            let failure = join_and_execute(init, order, given, streams, &writer);
             report(&writer, &failure);
             exit_now(127)
         }
         Forked::Parent(child) => child,
     };
-    drop(writer);
+    // The last unmount of an overlay writes its file system's pages to disk: not ours to wait for.
+    drop((writer, given));
     let outcome = Outcome::read(reader, Instant::now() + limit);
     // A joiner that hangs must not outlive the attempt.
     joiner.signal(minimal_proto::Signal::KILL).ok();
@@ -97,6 +101,7 @@ pub(super) fn start(
 /// What stopped joiner or entrypoint.
 enum Failure {
     Step(usize, i32),
+    Plan(usize, i32),
     Exec(ExecFault),
     Limit,
 }
@@ -110,6 +115,7 @@ fn step(number: usize) -> impl FnOnce(io::Error) -> Failure {
 fn join_and_execute(
     init: &Child,
     order: &Order<'_>,
+    given: GivenMounts,
     streams: [BorrowedFd<'_>; 3],
     writer: &io::PipeWriter,
 ) -> Failure {
@@ -117,6 +123,7 @@ fn join_and_execute(
         // Before the first moment in which anything in the box could see us.
         creds::hide_from_others().map_err(step(0))?;
         namespaces::join(init).map_err(step(1))?;
+        finish(order.plan, given)?;
         if let Some(pid) = fork_sibling().map_err(step(2))? {
             let mut record: Record = [ENTRYPOINT_PID, 0, 0, 0, 0, 0];
             record[2..].copy_from_slice(&pid.to_le_bytes());
@@ -133,6 +140,17 @@ fn join_and_execute(
     }
 }
 
+/// Makes the blank box that of the plan. Nobody else is in it yet.
+fn finish(plan: &Plan, given: GivenMounts) -> Result<(), Failure> {
+    let mut assembly = Assembly::entered(given).map_err(step(1))?;
+    for (number, step) in plan.steps.iter().enumerate() {
+        assembly
+            .take(step)
+            .map_err(|error| Failure::Plan(number, error.raw_os_error().unwrap_or(0)))?;
+    }
+    Ok(())
+}
+
 fn become_entrypoint(order: &Order<'_>, streams: [BorrowedFd<'_>; 3]) -> Result<(), Failure> {
     let user = || -> io::Result<()> {
         creds::become_user(BOX_USER, BOX_USER)?;
@@ -143,7 +161,7 @@ fn become_entrypoint(order: &Order<'_>, streams: [BorrowedFd<'_>; 3]) -> Result<
         Ok(())
     };
     user().map_err(step(3))?;
-    rustix::process::chdir(order.cwd).map_err(|error| step(4)(error.into()))?;
+    rustix::process::chdir(&order.plan.working_directory).map_err(|error| step(4)(error.into()))?;
     let privileges = || -> io::Result<()> {
         for (stream, number) in streams.into_iter().zip(0..) {
             fds::set_standard(stream, number)?;
@@ -168,6 +186,9 @@ fn report(writer: &io::PipeWriter, failure: &Failure) {
     let (tag, detail, number) = match *failure {
         Failure::Step(number, errno) => {
             (STEP_FAILED, u8::try_from(number).expect("there are six steps"), errno)
+        }
+        Failure::Plan(number, errno) => {
+            (PLAN_FAILED, u8::try_from(number).unwrap_or(u8::MAX), errno)
         }
         Failure::Exec(fault) => {
             let (detail, errno) = match fault {
@@ -216,6 +237,7 @@ impl Outcome {
                 ENTRYPOINT_PID => outcome.pid = Some(number),
                 ABOUT_TO_EXEC => outcome.about_to_exec = true,
                 STEP_FAILED => outcome.failure = Some(Failure::Step(usize::from(detail), number)),
+                PLAN_FAILED => outcome.failure = Some(Failure::Plan(usize::from(detail), number)),
                 EXEC_FAILED => {
                     outcome.failure = Some(Failure::Exec(match detail {
                         0 => ExecFault::NotFound,
@@ -238,20 +260,28 @@ impl Failure {
             Self::Limit => BirthError::new("enter the box", &io::ErrorKind::TimedOut.into()),
             Self::Step(number, errno) => {
                 let step = STEPS.get(number).copied().unwrap_or("enter the box");
-                // Zero: it was none of the kernel's answers, and none is told.
-                let error = match errno {
-                    0 => io::Error::other("the kernel did not say why"),
-                    errno => io::Error::from_raw_os_error(errno),
-                };
+                let error = answer(errno);
                 let mut failed = BirthError::new(step, &error);
                 if number == 4 {
-                    failed.message =
-                        format!("cannot {step} {} in the box: {error}", order.cwd.display());
+                    let cwd = order.plan.working_directory.display();
+                    failed.message = format!("cannot {step} {cwd} in the box: {error}");
                 }
                 failed
             }
+            Self::Plan(number, errno) => {
+                let step = order.plan.steps.get(number).map(ToString::to_string);
+                BirthError::new(step.as_deref().unwrap_or("enter the box"), &answer(errno))
+            }
             Self::Exec(fault) => exec_error(fault, &order.program.name(), order.path),
         }
+    }
+}
+
+/// Zero: it was none of the kernel's answers, and none is told.
+fn answer(errno: i32) -> io::Error {
+    match errno {
+        0 => io::Error::other("the kernel did not say why"),
+        errno => io::Error::from_raw_os_error(errno),
     }
 }
 

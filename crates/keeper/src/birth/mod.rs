@@ -2,43 +2,43 @@
 //!
 //! ```text
 //! keeper ──clone into new namespaces──▶ init: waits ◀─ maps written, release
-//!                                       init: takes the plan's steps, reports, waits on its lifeline
-//! keeper ──fork──▶ joiner: enters init's namespaces ──clone(CLONE_PARENT)──▶ entrypoint ──exec
-//!                  and is gone                                               (the keeper's own child)
+//!                                       init: assembles a blank box, reports, waits on its lifeline
+//!        ── when there is a spec ─────▶ init: locks its byte of the box's life.lock
+//! keeper ──fork──▶ joiner: enters init's namespaces, takes the plan's steps
+//!                     └──clone(CLONE_PARENT)──▶ entrypoint ──exec     (the keeper's own child)
 //! ```
 //!
 //! The keeper is the kernel's parent of init and entrypoint, so it reads how both ended itself.
 
+mod blank;
 mod given;
 mod init;
 mod joiner;
+mod own_files;
 mod report;
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
+use minimal_linux::Child;
 use minimal_linux::creds::GroupsKept;
 use minimal_linux::exec::Program;
-use minimal_linux::fork::{BOX_NAMESPACES, Forked, fork_into_new_namespaces};
-use minimal_linux::namespaces::{Setgroups, write_id_maps};
-use minimal_linux::{Child, socket};
+use minimal_linux::fork::BOX_NAMESPACES;
 use minimal_proto::ending::StartFault;
 use minimal_proto::keeper::{Enforcement, Missing, Start};
 use minimal_proto::spec::EnvSource;
-use minimal_store::hook;
 use minimal_store::{BoxDir, LifeLock};
 
+pub(crate) use blank::Blank;
 pub(crate) use init::{END_WHEN_EMPTY, TERM_ALL};
+pub(crate) use own_files::sweep as sweep_blanks;
 
-use crate::assemble::Assembly;
 use crate::limits::{self, Cgroups, InForce};
 use crate::plan::{Plan, base_environment};
 use crate::shared_root::SharedRoot;
 use crate::users::Users;
 
-/// How long assembling a box may take: it only makes mounts, so this bounds a dead network mount.
-const ASSEMBLY_LIMIT: Duration = Duration::from_secs(30);
 /// How long entering the box and executing the program may take.
 const EXEC_LIMIT: Duration = Duration::from_secs(30);
 
@@ -87,28 +87,6 @@ fn at(step: &str) -> impl FnOnce(io::Error) -> BirthError + '_ {
     move |error| BirthError::new(step, &error)
 }
 
-/// An init that was cloned and has not been given a reason to live yet. Dropped, it is killed and
-/// reaped, and with it whatever had been put into its namespaces.
-struct Unborn {
-    init: Option<Child>,
-}
-
-impl Unborn {
-    fn init(&self) -> &Child {
-        self.init.as_ref().expect("it is taken only when the birth is over")
-    }
-}
-
-impl Drop for Unborn {
-    fn drop(&mut self) {
-        if let Some(mut init) = self.init.take() {
-            // It is our child and not reaped, so the signal reaches it or finds it dead already.
-            init.signal(minimal_proto::Signal::KILL).ok();
-            init.reap().ok();
-        }
-    }
-}
-
 /// Makes the box and executes its entrypoint.
 pub(crate) fn give_birth(
     start: &Start,
@@ -116,45 +94,42 @@ pub(crate) fn give_birth(
     life_lock: &LifeLock,
     cgroups: &mut Cgroups,
     nursery: &SharedRoot,
+    blank: Option<Blank>,
 ) -> Result<Newborn, BirthError> {
+    // First: init takes its lock while we do the rest. What was made ahead may have come to harm
+    // since, and is then made anew. A further life has directories of its own.
+    let ahead = blank.filter(|_| start.life == 1).and_then(|mut blank| {
+        blank.give_to(box_dir, life_lock).ok()?;
+        Some(blank)
+    });
     let limits = limits::set(&start.spec.machine, cgroups, &nursery.limits, nursery.users)?;
     let plan = Plan::for_spec(&start.spec, &start.name);
     let (program, path) = program(start).map_err(at("lay out arguments and environment"))?;
     let given = given::prepare(&plan, box_dir, nursery.users)?;
-    let shared = nursery.copy().map_err(at("copy the root that all boxes share"))?;
-    let assembly = Assembly::of_box(shared, given);
     let pipes = Pipes::new(start.options.input, nursery.users).map_err(at("make pipes"))?;
-    let (lifeline, init_end) = socket::message_pair().map_err(at("make init's lifeline"))?;
-    hook::point("keeper.birth.before_clone").map_err(at("make namespaces"))?;
-    let init = match fork_into_new_namespaces().map_err(at("make namespaces"))? {
-        Forked::Child => {
-            // Our copy of the keeper's end: with it init would wait for ever for a keeper that died.
-            drop(lifeline);
-            init::run(&plan, assembly, &init_end, life_lock.fd(), nursery.users)
+    let mut blank = match ahead.filter(|blank| blank.await_lock().is_ok()) {
+        Some(blank) => blank,
+        None => {
+            let mut blank = Blank::now(box_dir, nursery)?;
+            blank.give_to(box_dir, life_lock).map_err(at("tell the box's init whose it is"))?;
+            blank.await_lock()?;
+            blank
         }
-        Forked::Parent(init) => init,
     };
-    let mut unborn = Unborn { init: Some(init) };
-    drop((init_end, assembly));
-    hook::point("keeper.birth.after_clone").map_err(at("map the box's users"))?;
-    let pid = unborn.init().pid().to_string();
-    let map = nursery.users.map();
-    write_id_maps(&pid, &map, &map, Setgroups::Inherit).map_err(at("map the box's users"))?;
-    socket::send(lifeline.as_fd(), &[init::RELEASE], None).map_err(at("release the box's init"))?;
-    let assembled = report::await_assembly(&lifeline, &plan, ASSEMBLY_LIMIT)?;
-    let cwd = &plan.working_directory;
+    blank.write_files(&plan).map_err(at("write the box's name in its /etc"))?;
     let order = joiner::Order {
         program: &program,
         path: &path,
-        cwd,
+        plan: &plan,
         filter: &nursery.filter,
         process_limit: limits.process_limit,
     };
-    let entrypoint = joiner::start(unborn.init(), &order, pipes.inner(), EXEC_LIMIT)?;
+    let entrypoint = joiner::start(blank.init(), &order, given, pipes.inner(), EXEC_LIMIT)?;
+    let (init, lifeline, assembled) = blank.into_parts();
     let left_out = nursery.left_out.iter().cloned().chain(assembled.left_out);
     let enforcement = enforcement(nursery.users, left_out, assembled.groups, limits);
     Ok(Newborn {
-        init: unborn.init.take().expect("nobody has taken it"),
+        init,
         lifeline,
         entrypoint,
         stdin: pipes.stdin.map(|(_, write)| write),

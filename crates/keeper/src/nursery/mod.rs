@@ -8,13 +8,14 @@
 //!     └──────────── the socket pair: Start, Hello, … ──────────────────────────────┘
 //! ```
 //!
-//! One keeper is always there before its box is asked for: the spare.
+//! A keeper is there before its box is asked for, with a blank box: the spare.
 //!
 //! The nursery holds nothing of any box. For an ordinary user it sits in a user namespace in which
 //! that user is uid 0, so that keepers make boxes in one way whoever the daemon is. It ends with
 //! its daemon; keepers do not.
 
 mod client;
+mod pool;
 mod process;
 mod spare;
 

@@ -10,9 +10,9 @@ use std::process::ExitCode;
 use minimal_linux::fork::{Forked, exit_now, fork_into_new_namespaces};
 use minimal_linux::namespaces::{self, IdRange, Setgroups};
 use minimal_linux::{fds, mount, own_file, signals, socket, title};
-use minimal_proto::{BoxId, Signal};
+use minimal_proto::Signal;
 
-use super::spare::Spare;
+use super::pool::Pool;
 use super::{ARGV0, Greeting, Launched, MAX_MESSAGE};
 use crate::shared_root::SharedRoot;
 use crate::users::Users;
@@ -101,36 +101,34 @@ fn serve(socket: &OwnedFd, state_dir: &Path) -> Result<(), Greeting> {
     signals::ignore(Signal::CHLD);
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     title::set(&format!("{ARGV0} {}", state_dir.display())).ok();
+    crate::birth::sweep_blanks(state_dir);
     let shared = SharedRoot::assemble(state_dir, users)
         .map_err(|(step, error)| Greeting::Isolation { step, errno: error.raw_os_error() })?;
     send(socket, &Greeting::Ready { users: users.into() }).map_err(failed("greet the daemon"))?;
-    // Without one the next request makes its own, and says why if it cannot.
-    let mut spare = Spare::fork(state_dir, &shared).ok();
+    let mut pool = Pool::new();
     let mut buffer = [0; MAX_MESSAGE];
     loop {
+        pool.wait(socket, state_dir, &shared).map_err(failed("wait for requests"))?;
         let (length, passed) = match socket::receive(socket.as_fd(), &mut buffer) {
             Ok((0, _)) | Err(_) => return Ok(()),
             Ok(received) => received,
         };
         let id = std::str::from_utf8(&buffer[..length]).ok().and_then(|text| text.parse().ok());
-        let (Some(id), Some(connection)) = (id, passed) else {
-            let step = "read a request".to_owned();
-            if send(socket, &Launched::Refused { step, errno: None }).is_err() {
-                return Ok(());
+        let answer = match (id, passed) {
+            (Some(id), Some(connection)) => {
+                match pool.launch(id, connection.as_fd(), state_dir, &shared) {
+                    Ok(pid) => Launched::Forked { pid },
+                    Err(error) => Launched::Refused {
+                        step: "make a process".to_owned(),
+                        errno: error.raw_os_error(),
+                    },
+                }
             }
-            continue;
+            _ => Launched::Refused { step: "read a request".to_owned(), errno: None },
         };
-        let answer = match launch(&mut spare, id, &connection, state_dir, &shared) {
-            Ok(pid) => Launched::Forked { pid },
-            Err(error) => {
-                Launched::Refused { step: "make a process".to_owned(), errno: error.raw_os_error() }
-            }
-        };
-        drop(connection);
         if send(socket, &answer).is_err() {
             return Ok(());
         }
-        spare = Spare::fork(state_dir, &shared).ok();
     }
 }
 
@@ -148,23 +146,6 @@ fn try_namespaces() -> io::Result<()> {
 fn is_initial_user_namespace() -> bool {
     std::fs::read_to_string("/proc/self/uid_map")
         .is_ok_and(|map| map.split_ascii_whitespace().eq(["0", "0", "4294967295"]))
-}
-
-/// Hands a box to the spare keeper, and has none if that was all.
-fn launch(
-    spare: &mut Option<Spare>,
-    id: BoxId,
-    connection: &OwnedFd,
-    state_dir: &Path,
-    shared: &SharedRoot,
-) -> io::Result<i32> {
-    if let Some(ready) = spare.take() {
-        // One that was killed has no box yet that could be lost: another is made.
-        if let Ok(pid) = ready.hand_over(id, connection.as_fd()) {
-            return Ok(pid);
-        }
-    }
-    Spare::fork(state_dir, shared)?.hand_over(id, connection.as_fd())
 }
 
 fn send<T: serde::Serialize>(socket: &OwnedFd, message: &T) -> io::Result<()> {

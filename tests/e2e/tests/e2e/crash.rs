@@ -27,6 +27,7 @@ const JOURNEYS: &[(&str, Journey)] = &[
     ("store.log.", Journey::Run),
     ("store.journal.", Journey::Run),
     ("store.reap.", Journey::Remove),
+    ("keeper.blank.", Journey::Run),
     ("keeper.birth.", Journey::Run),
     ("keeper.started.", Journey::Run),
     ("keeper.stop.", Journey::Stop),

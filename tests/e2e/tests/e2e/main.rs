@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
+mod ahead;
 mod arguments;
 #[cfg(test)]
 mod caller;

@@ -77,7 +77,7 @@ for_each_user! {
 
     /// A step of the start that fails is named, with the kernel's answer.
     fn a_failing_step_is_named(env) {
-        env.hooks().fail("keeper.birth.before_clone", rustix::io::Errno::NOMEM);
+        env.hooks().fail("keeper.birth.before_exec", rustix::io::Errno::NOMEM);
         env.run(["true"]).run().assert_code(125);
         let ending = env.ending("true-1");
         assert_eq!(ending["reason"], "start_failed");
