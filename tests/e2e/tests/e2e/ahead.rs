@@ -24,7 +24,7 @@ fn places(env: &TestEnv) -> Vec<std::ffi::OsString> {
 fn check(env: &TestEnv, name: &str) {
     let script = "hostname; cat /etc/hostname; grep -c \" $(hostname)$\" /etc/hosts; pwd; touch here ~/x /tmp/x; exit 5";
     let output = env.min(["run", "--name", name, "--", "sh", "-c", script]).run();
-    output.assert_code(5).assert_stdout(&format!("{name}\n{name}\n1\n/workbench\n"));
+    output.assert_code(5).assert_stdout(format!("{name}\n{name}\n1\n/workbench\n"));
 }
 
 for_each_user! {
