@@ -10,6 +10,8 @@ use minimal_proto::api::{
     WaitAnswer,
 };
 use minimal_proto::{BoxId, ErrorCode, Signal, Spec};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -21,8 +23,17 @@ use crate::query::{ListQuery, LogQuery, Target};
 use crate::{CallError, Connector, RetryPolicy};
 
 /// An empty answer, `{}`, whatever is added to it later.
-#[derive(serde::Deserialize)]
+#[derive(Deserialize)]
 struct Nothing {}
+
+/// A page of boxes, newest first.
+#[derive(Debug, Deserialize)]
+pub struct Page<R> {
+    /// What was read of each.
+    pub boxes: Vec<R>,
+    /// The `after` of the query for the next page; none on the last.
+    pub next: Option<BoxId>,
+}
 
 /// A client of one daemon. Clones share a connection.
 #[derive(Clone, Debug)]
@@ -101,6 +112,18 @@ impl Client {
     /// # Errors
     /// No daemon answers, or it does not understand the query.
     pub async fn list(&self, query: &ListQuery) -> Result<BoxList, CallError> {
+        self.http.json(&Call::get(Target::list(query))).await
+    }
+
+    /// The same, with what `R` takes of each record: a page may hold 15 MB, most of which a listing
+    /// does not show.
+    ///
+    /// # Errors
+    /// As for [`Client::list`].
+    pub async fn list_as<R: DeserializeOwned>(
+        &self,
+        query: &ListQuery,
+    ) -> Result<Page<R>, CallError> {
         self.http.json(&Call::get(Target::list(query))).await
     }
 

@@ -3,8 +3,11 @@
 use std::path::PathBuf;
 
 use minimal_proto::api::{BoxList, BoxRecord};
-use minimal_proto::{BoxId, ByteString, Health, State, Timestamp};
-use minimal_sdk::{Client, ListQuery};
+use minimal_proto::spec::BoxType;
+use minimal_proto::{BoxId, BoxName, ByteString, Ending, Health, State, Timestamp};
+use minimal_sdk::{Client, ListQuery, Page};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::args::{Format, ListArgs};
 use crate::context::Context;
@@ -19,6 +22,38 @@ const ENDED: usize = 20;
 /// The longest page there is.
 const PAGE: u32 = 10_000;
 
+/// What the table shows of a box: of thousands, the rest is not even read.
+#[derive(Debug, Deserialize)]
+struct Listed {
+    id: BoxId,
+    name: Option<BoxName>,
+    #[serde(rename = "type")]
+    box_type: Option<BoxType>,
+    state: Option<State>,
+    health: Health,
+    ending: Option<Ending>,
+    created_at: Option<Timestamp>,
+    host: String,
+}
+
+/// Something that has a place in a list of boxes.
+trait Listing: DeserializeOwned {
+    /// The box.
+    fn id(&self) -> BoxId;
+}
+
+impl Listing for Listed {
+    fn id(&self) -> BoxId {
+        self.id
+    }
+}
+
+impl Listing for BoxRecord {
+    fn id(&self) -> BoxId {
+        self.id
+    }
+}
+
 /// Lists boxes.
 pub(super) async fn run(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
     let project = match args.all {
@@ -29,27 +64,30 @@ pub(super) async fn run(context: &Context, args: &ListArgs) -> Result<Exit, Fail
         context.printer.warn("the working directory is gone: listing every project's boxes");
     }
     let client = daemon::contact(context).await?;
-    let boxes = matching(&client, args, project).await?;
     match context.printer.format() {
-        Format::Table => context.printer.data(table(&boxes, Timestamp::now()).as_bytes())?,
+        Format::Table => {
+            let boxes = matching(&client, args, project).await?;
+            context.printer.data(table(&boxes, Timestamp::now()).as_bytes())?;
+        }
         Format::Json => {
+            let boxes = matching(&client, args, project).await?;
             let list = BoxList { schema: "min/v1/box-list".to_owned(), boxes, next: None };
             context.printer.json(&list)?;
         }
         Format::Jsonl => {
-            for record in &boxes {
-                context.printer.json_line(record)?;
+            for record in matching::<BoxRecord>(&client, args, project).await? {
+                context.printer.json_line(&record)?;
             }
         }
     }
     Ok(Exit::Done)
 }
 
-async fn matching(
+async fn matching<R: Listing>(
     client: &Client,
     args: &ListArgs,
     project: Option<PathBuf>,
-) -> Result<Vec<BoxRecord>, Failure> {
+) -> Result<Vec<R>, Failure> {
     let project = project.map(|path| ByteString::from(path.into_os_string()));
     let query = |states: Vec<State>| ListQuery {
         states,
@@ -64,25 +102,25 @@ async fn matching(
             return pages(client, query(Vec::new()), None).await;
         }
         let (over, live) = State::ALL.into_iter().partition(|state| state.is_ended());
-        let mut boxes = pages(client, query(live), None).await?;
+        let mut boxes: Vec<R> = pages(client, query(live), None).await?;
         boxes.extend(pages(client, query(over), ended).await?);
         // An id begins with the time it was minted.
-        boxes.sort_by_key(|record| std::cmp::Reverse(record.id));
+        boxes.sort_by_key(|record| std::cmp::Reverse(record.id()));
         return Ok(boxes);
     };
     pages(client, query(vec![state]), ended.filter(|_| state.is_ended())).await
 }
 
 /// Pages until there are `most`, or all.
-async fn pages(
+async fn pages<R: Listing>(
     client: &Client,
     mut query: ListQuery,
     most: Option<usize>,
-) -> Result<Vec<BoxRecord>, Failure> {
+) -> Result<Vec<R>, Failure> {
     let mut boxes = Vec::new();
     query.limit = Some(most.map_or(PAGE, |most| u32::try_from(most).unwrap_or(PAGE)));
     loop {
-        let BoxList { boxes: page, next, .. } = client.list(&query).await?;
+        let Page { boxes: page, next } = client.list_as(&query).await?;
         boxes.extend(page);
         if most.is_some_and(|most| boxes.len() >= most) {
             boxes.truncate(most.unwrap_or(boxes.len()));
@@ -100,7 +138,7 @@ fn advance(before: Option<BoxId>, next: Option<BoxId>) -> Option<BoxId> {
     next.filter(|next| Some(*next) != before)
 }
 
-fn table(boxes: &[BoxRecord], now: Timestamp) -> String {
+fn table(boxes: &[Listed], now: Timestamp) -> String {
     let mut table = Table::new(&["ID", "NAME", "TYPE", "STATE", "ENDING", "AGE", "HOST"]);
     for record in boxes {
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
@@ -135,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_table_has_a_row_for_each_box() {
-        let record = |id: &str, state: Option<&str>, health: &str| -> BoxRecord {
+        let record = |id: &str, state: Option<&str>, health: &str| -> Listed {
             serde_json::from_value(serde_json::json!({
                 "schema": "min/v1/box", "id": id, "name": state.map(|_| "web"), "type": state.map(|_| "task"),
                 "state": state, "health": health, "health_reason": null, "ending": null, "parent": null,
