@@ -3,14 +3,15 @@
 
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use minimal_linux::mount::{self, Reach, Restrictions};
 use minimal_linux::{creds, network};
 use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, Uid};
 use rustix::thread::CapabilitySet;
 
-use crate::plan::{Given, Step};
+use crate::etc;
+use crate::plan::{Given, HOST_DIRECTORIES, Step};
 
 /// Detached mounts, each for one [`Step::Give`].
 pub(crate) type GivenMounts = Vec<(Given, OwnedFd)>;
@@ -33,6 +34,8 @@ pub(crate) struct Assembly {
     left_out: LeftOut,
     held: HeldFiles,
     generated: usize,
+    /// Where memory of ours is mounted.
+    memory: Vec<&'static str>,
 }
 
 impl Assembly {
@@ -47,6 +50,7 @@ impl Assembly {
             left_out: Vec::new(),
             held: Vec::new(),
             generated: 0,
+            memory: Vec::new(),
         }
     }
 
@@ -93,7 +97,17 @@ impl Assembly {
                 let options: Vec<_> =
                     options.split(',').filter_map(|option| option.split_once('=')).collect();
                 self.attach(&mount::new_file_system("tmpfs", &options, Restrictions::OWN)?, path)?;
+                self.memory.push(path);
                 self.own(path)
+            }
+            Step::PublicCopy(path, omitted) => self.public_copy(path, omitted),
+            Step::Accounts(path) => self.accounts(path),
+            Step::File(path, mode, contents) => self.file(path, *mode, contents),
+            Step::FileIfMissing(path, contents) => {
+                match rustix::fs::statat(self.root()?, *path, AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(_) => Ok(()),
+                    Err(_) => self.file(path, 0o644, contents),
+                }
             }
             Step::Device(name) => self.device(name),
             Step::Link(target, path) => {
@@ -157,11 +171,13 @@ impl Assembly {
     fn seal_root(&self) -> io::Result<()> {
         let sealed = Restrictions { read_only: true, ..Restrictions::OWN };
         mount::restrict(self.root()?, sealed, Reach::One)?;
-        // And /dev, the one other file system of ours in it.
-        let dev = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dev = rustix::fs::openat(self.root()?, "dev", dev, Mode::empty())?;
-        // It must still let devices be opened below, which are mounts of their own.
-        mount::restrict(dev.as_fd(), sealed, Reach::One)
+        for path in &self.memory {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let memory = rustix::fs::openat(self.root()?, *path, flags, Mode::empty())?;
+            // /dev must still let devices be opened below, which are mounts of their own.
+            mount::restrict(memory.as_fd(), sealed, Reach::One)?;
+        }
+        Ok(())
     }
 
     fn directory(&self, path: &str) -> io::Result<()> {
@@ -169,21 +185,76 @@ impl Assembly {
         self.own(path)
     }
 
-    fn host_directory(&self, name: &str) -> io::Result<()> {
+    fn host_directory(&mut self, name: &str) -> io::Result<()> {
         let host = PathBuf::from("/").join(name);
         let metadata = match host.symlink_metadata() {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
+        let mut shown = host.clone();
         if metadata.is_symlink() {
-            rustix::fs::symlinkat(std::fs::read_link(&host)?, self.root()?, name)?;
-            return self.own(name);
+            let target = std::fs::read_link(&host)?;
+            if leads_to_what_is_shown(&target) {
+                rustix::fs::symlinkat(target, self.root()?, name)?;
+                return self.own(name);
+            }
+            // In the box the link would lead nowhere.
+            shown = match host.canonicalize() {
+                Ok(shown) => shown,
+                Err(error) => return self.leave_out(name, error.to_string()),
+            };
+        }
+        if !shown.is_dir() {
+            return self.leave_out(name, "the host's is not a directory".to_owned());
         }
         self.directory(name)?;
-        let tree = mount::clone_tree(CWD, &host, Reach::Recursive)?;
+        let tree = mount::clone_tree(CWD, &shown, Reach::Recursive)?;
         mount::restrict(tree.as_fd(), Restrictions::HOST, Reach::Recursive)?;
         self.attach(&tree, name)
+    }
+
+    /// Goes on without something, and says so.
+    fn leave_out(&mut self, path: &str, why: String) -> io::Result<()> {
+        self.left_out.push((format!("/{path}"), why));
+        Ok(())
+    }
+
+    fn public_copy(&mut self, path: &str, omitted: &[&str]) -> io::Result<()> {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let host = PathBuf::from("/").join(path);
+        let host = match rustix::fs::open(host, flags, Mode::empty()) {
+            Ok(host) => host,
+            Err(error) => return self.leave_out(path, error.to_string()),
+        };
+        let copy = rustix::fs::openat(self.root()?, path, flags, Mode::empty())?;
+        if let Some(left_out) = etc::public_copy(&host, copy.as_fd(), omitted, self.owner)? {
+            self.leave_out(path, left_out)?;
+        }
+        Ok(())
+    }
+
+    fn accounts(&self, path: &str) -> io::Result<()> {
+        // Without them there are no system accounts, and a box has its own all the same.
+        let read = |name| std::fs::read(Path::new("/etc").join(name)).unwrap_or_default();
+        let text = |name| String::from_utf8_lossy(&read(name)).into_owned();
+        let accounts = etc::Accounts::new(&text("passwd"), &text("group"));
+        for (name, mode, contents) in [
+            ("passwd", 0o644, accounts.passwd()),
+            ("group", 0o644, accounts.group()),
+            ("shadow", 0o640, accounts.shadow()),
+            ("gshadow", 0o640, accounts.gshadow()),
+        ] {
+            self.file(&format!("{path}/{name}"), mode, &contents)?;
+        }
+        Ok(())
+    }
+
+    fn file(&self, path: &str, mode: u32, contents: &str) -> io::Result<()> {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(self.root()?, path, flags, Mode::from_raw_mode(mode))?;
+        std::fs::File::from(file).write_all(contents.as_bytes())?;
+        self.own(path)
     }
 
     fn give(&mut self, given: Given, path: &str) -> io::Result<()> {
@@ -236,6 +307,37 @@ impl Assembly {
                 self.left_out.push((format!("/{path}"), error.to_string()));
                 Ok(())
             }
+        }
+    }
+}
+
+/// Whether a link in `/` leads below a directory that a box sees under its own name.
+fn leads_to_what_is_shown(target: &Path) -> bool {
+    let mut parts = target.components().filter(|part| *part != Component::RootDir);
+    let first = parts.next();
+    let is_shown = HOST_DIRECTORIES
+        .iter()
+        .any(|shown| first == Some(Component::Normal(std::ffi::OsStr::new(shown))));
+    is_shown && parts.all(|part| matches!(part, Component::Normal(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_kept_where_they_lead_somewhere_in_a_box() {
+        for (target, kept) in [
+            ("usr/bin", true),
+            ("/usr/lib64", true),
+            ("usr", true),
+            ("/srv/opt", false),
+            ("../usr/bin", false),
+            ("usr/../home", false),
+            ("", false),
+            ("/", false),
+        ] {
+            assert_eq!(leads_to_what_is_shown(Path::new(target)), kept, "{target}");
         }
     }
 }

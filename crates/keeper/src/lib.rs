@@ -18,6 +18,7 @@
 mod assemble;
 mod birth;
 mod control;
+mod etc;
 pub mod input;
 mod keeper;
 mod keeper_log;

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use minimal_proto::spec::Workspace;
 use minimal_proto::{BoxId, BoxName, Spec};
 
+use crate::etc;
 use crate::users::BOX_USER;
 
 /// Where the workspace is in a box.
@@ -18,10 +19,10 @@ pub const HOME: &str = "/home/box";
 /// Where programs are searched unless the spec says otherwise.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Directories of the host's system that a box sees, read-only, where the host has them. Homes,
-/// /run, /var, /srv and whatever else there is stay outside.
-const HOST_DIRECTORIES: [&str; 9] =
-    ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt"];
+/// Directories of the host's system that a box sees, read-only, where the host has them. Of /etc it
+/// has a copy; homes, /run, /var, /srv and whatever else there is stay outside.
+pub(crate) const HOST_DIRECTORIES: [&str; 8] =
+    ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt"];
 
 /// Devices a box has: none of them reaches anything.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -50,6 +51,14 @@ pub enum Step {
     Directory(&'static str),
     /// A directory of the host, with what is mounted in it, read-only; a link if the host has one.
     HostDirectory(&'static str),
+    /// A copy of what everybody may read in the host's directory, but for some names at its top.
+    PublicCopy(&'static str, &'static [&'static str]),
+    /// The box's users and groups, in four files of this directory.
+    Accounts(&'static str),
+    /// A file: its mode and contents.
+    File(&'static str, u32, &'static str),
+    /// A file, unless there is one of the name already.
+    FileIfMissing(&'static str, &'static str),
     /// A file whose contents we write, over the host's if the host has one; left out if not.
     HostFileReplaced(&'static str, String),
     /// The same, with nothing in it until the box is somebody's.
@@ -60,7 +69,7 @@ pub enum Step {
     Device(&'static str),
     /// A link: its target and where it is.
     Link(&'static str, &'static str),
-    /// Make the root read-only.
+    /// Make the root read-only, and what was mounted in it as memory.
     SealRoot,
     /// Cut mounts off from the host's.
     CutOffMounts,
@@ -90,18 +99,22 @@ pub enum Step {
 pub fn shared_root() -> Vec<Step> {
     let mut steps = vec![Step::EmptyRoot];
     steps.extend(HOST_DIRECTORIES.map(Step::HostDirectory));
-    let passwd = format!(
-        "root:x:0:0:root:/root:/bin/sh\nbox:x:{BOX_USER}:{BOX_USER}:box:{HOME}:/bin/sh\n\
-         nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
-    );
-    let group = format!("root:x:0:\nbox:x:{BOX_USER}:\nnogroup:x:65534:\n");
-    // The few files of /etc that must speak of the box and not of the host.
+    // In memory, and sealed with the root: what may be read in it, by whom, is then nobody's choice
+    // but ours. The size is beyond what is copied at most, with a page lost for each name.
     steps.extend([
-        Step::Directory("run"),
-        Step::HostFileReplaced("etc/passwd", passwd),
-        Step::HostFileReplaced("etc/group", group),
+        Step::Directory("etc"),
+        Step::Memory("etc", "mode=755,size=160m,nr_inodes=24k"),
+        Step::PublicCopy("etc", &etc::NOT_COPIED),
+        Step::Accounts("etc"),
+        Step::File("etc/hosts", 0o644, etc::HOSTS),
+        Step::File("etc/hostname", 0o644, "localhost\n"),
         // No network: no name server, which a resolver then says at once.
-        Step::HostFileReplaced("etc/resolv.conf", String::new()),
+        Step::File("etc/resolv.conf", 0o644, ""),
+        // Empty is how a machine says that it has none yet (machine-id(5)).
+        Step::File("etc/machine-id", 0o444, ""),
+        Step::FileIfMissing("etc/nsswitch.conf", etc::NAME_SERVICES),
+        Step::Link("../proc/self/mounts", "etc/mtab"),
+        Step::Directory("run"),
         Step::Directory("dev"),
         Step::Memory("dev", "mode=755,size=64k"),
     ]);
@@ -190,6 +203,14 @@ impl fmt::Display for Step {
             Self::EmptyRoot => f.write_str("make an empty root directory in memory"),
             Self::Directory(path) => write!(f, "make the directory /{path}"),
             Self::HostDirectory(path) => write!(f, "show the host's /{path} read-only"),
+            Self::PublicCopy(path, _) => {
+                write!(f, "copy to /{path} what everybody may read in the host's")
+            }
+            Self::Accounts(path) => {
+                write!(f, "write to /{path} the users and groups that the box knows by name")
+            }
+            Self::File(path, ..) => write!(f, "write /{path}"),
+            Self::FileIfMissing(path, _) => write!(f, "write /{path}, if the host has none"),
             Self::HostFileReplaced(path, _) => {
                 write!(f, "put a generated file over the host's /{path}")
             }
@@ -199,7 +220,7 @@ impl fmt::Display for Step {
             Self::Memory(path, options) => write!(f, "mount memory at /{path} ({options})"),
             Self::Device(name) => write!(f, "show the host's device /dev/{name}"),
             Self::Link(target, path) => write!(f, "link /{path} to {target}"),
-            Self::SealRoot => f.write_str("make the root read-only"),
+            Self::SealRoot => f.write_str("make the root and all memory in it read-only"),
             Self::CutOffMounts => f.write_str("cut the box's mounts off from the host's"),
             Self::SharedRoot => f.write_str("take a copy of the root that all boxes share"),
             Self::Terminals(path) => write!(f, "mount terminals of the box's own at /{path}"),
@@ -293,9 +314,8 @@ mod tests {
         let steps = shared_root();
         assert_eq!(steps.last(), Some(&Step::SealRoot));
         assert!(!steps.iter().any(|step| matches!(step, Step::Give(..))));
-        // The one file system in memory besides the root itself is sealed with it.
-        let memory: Vec<_> = steps.iter().filter(|step| matches!(step, Step::Memory(..))).collect();
-        assert_eq!(memory, [&Step::Memory("dev", "mode=755,size=64k")]);
+        // Of the host it has nothing but what is named.
+        assert!(!steps.contains(&Step::HostDirectory("etc")));
     }
 
     #[test]

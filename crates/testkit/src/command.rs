@@ -69,6 +69,13 @@ impl Min {
         self
     }
 
+    /// Runs it as another account than the scenario's.
+    #[must_use]
+    pub fn account(mut self, account: Account) -> Self {
+        self.account = account;
+        self
+    }
+
     /// A further argument.
     #[must_use]
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {

@@ -35,9 +35,13 @@ mod done_when;
 #[cfg(test)]
 mod ending_file;
 #[cfg(test)]
+mod etc;
+#[cfg(test)]
 mod golden;
 #[cfg(test)]
 mod heavy;
+#[cfg(test)]
+mod host_directories;
 #[cfg(test)]
 mod input;
 #[cfg(test)]
