@@ -84,13 +84,9 @@ impl Assembly {
             }
             Step::Directory(path) => self.directory(path),
             Step::HostDirectory(name) => self.host_directory(name),
-            Step::HostFileReplaced(path, contents) => {
-                let Some(file) = self.replace_file(path)? else { return Ok(()) };
-                std::fs::File::from(file).write_all(contents.as_bytes())
-            }
-            Step::HostFileHeld(path) => {
-                let file = self.replace_file(path)?;
-                self.held.extend(file.map(|file| (*path, file)));
+            Step::FileHeld(path) => {
+                let file = self.cover_file(path)?;
+                self.held.push((*path, file));
                 Ok(())
             }
             Step::Memory(path, options) => {
@@ -264,20 +260,9 @@ impl Assembly {
         self.attach(&mount, path)
     }
 
-    /// Puts an empty file over the host's, and returns it to be written: what is read-only is the
-    /// mount in the host's place, not the file.
-    fn replace_file(&mut self, path: &str) -> io::Result<Option<OwnedFd>> {
-        // A mount needs something to be mounted on; the host's directory cannot be written.
-        match rustix::fs::statat(self.root()?, path, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() => {}
-            Ok(_) => {
-                let why = "the host's is not a regular file".to_owned();
-                self.left_out.push((path.to_owned(), why));
-                return Ok(None);
-            }
-            Err(rustix::io::Errno::NOENT) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        }
+    /// Puts an empty file over the one that is there, and returns it to be written: what is read-only
+    /// is the mount in its place, not the file.
+    fn cover_file(&mut self, path: &str) -> io::Result<OwnedFd> {
         // In /run, which in a box is its own and writable when this is done.
         let name = format!("run/.generated-{}", self.generated);
         self.generated += 1;
@@ -288,7 +273,7 @@ impl Assembly {
         self.attach(&tree, path)?;
         // The mount keeps it; the name was only the way there.
         rustix::fs::unlinkat(self.root()?, &name, AtFlags::empty())?;
-        Ok(Some(file))
+        Ok(file)
     }
 
     fn device(&self, name: &str) -> io::Result<()> {

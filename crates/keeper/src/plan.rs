@@ -59,10 +59,8 @@ pub enum Step {
     File(&'static str, u32, &'static str),
     /// A file, unless there is one of the name already.
     FileIfMissing(&'static str, &'static str),
-    /// A file whose contents we write, over the host's if the host has one; left out if not.
-    HostFileReplaced(&'static str, String),
-    /// The same, with nothing in it until the box is somebody's.
-    HostFileHeld(&'static str),
+    /// A file over the shared root's, with nothing in it until the box is somebody's.
+    FileHeld(&'static str),
     /// A file system in memory, with its options.
     Memory(&'static str, &'static str),
     /// A device of the host's.
@@ -142,8 +140,8 @@ pub fn blank() -> Vec<Step> {
         Step::CutOffMounts,
         Step::SharedRoot,
         Step::Memory("run", "mode=755"),
-        Step::HostFileHeld(HOSTS),
-        Step::HostFileHeld(HOSTNAME),
+        Step::FileHeld(HOSTS),
+        Step::FileHeld(HOSTNAME),
         Step::Terminals("dev/pts"),
         Step::Memory("dev/shm", "mode=1777"),
         Step::Processes("proc"),
@@ -163,7 +161,7 @@ const HOSTNAME: &str = "etc/hostname";
 /// What makes a blank box one of one spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What is written to each [`Step::HostFileHeld`].
+    /// What is written to each [`Step::FileHeld`].
     pub files: Vec<(&'static str, String)>,
     /// What whoever enters the box first does there, in order.
     pub steps: Vec<Step>,
@@ -211,12 +209,7 @@ impl fmt::Display for Step {
             }
             Self::File(path, ..) => write!(f, "write /{path}"),
             Self::FileIfMissing(path, _) => write!(f, "write /{path}, if the host has none"),
-            Self::HostFileReplaced(path, _) => {
-                write!(f, "put a generated file over the host's /{path}")
-            }
-            Self::HostFileHeld(path) => {
-                write!(f, "put a file of the box's own over the host's /{path}")
-            }
+            Self::FileHeld(path) => write!(f, "put a file of the box's own over /{path}"),
             Self::Memory(path, options) => write!(f, "mount memory at /{path} ({options})"),
             Self::Device(name) => write!(f, "show the host's device /dev/{name}"),
             Self::Link(target, path) => write!(f, "link /{path} to {target}"),
@@ -320,7 +313,7 @@ mod tests {
 
     #[test]
     fn every_file_that_is_written_is_there() {
-        let held = |path| blank().contains(&Step::HostFileHeld(path));
+        let held = |path| blank().contains(&Step::FileHeld(path));
         assert!(plan(|_| {}).files.iter().all(|(path, _)| held(path)));
     }
 

@@ -65,7 +65,7 @@ pub(super) fn await_assembly(
             .map_err(|error| BirthError::new(PREPARE, &error))?;
         if let Some(file) = passed {
             let path = steps.iter().find_map(|step| match step {
-                Step::HostFileHeld(path) if path.as_bytes() == &buffer[..length] => Some(*path),
+                Step::FileHeld(path) if path.as_bytes() == &buffer[..length] => Some(*path),
                 _ => None,
             });
             held.extend(path.map(|path| (path, file)));
