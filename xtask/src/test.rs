@@ -53,6 +53,7 @@ fn needs() -> Result<()> {
     packages::ensure(&[
         ("unshare", "util-linux"),
         ("useradd", "passwd"),
+        ("newuidmap", "uidmap"),
         ("bash", "bash"),
         ("git", "git"),
         ("cc", "gcc"),

@@ -10,7 +10,7 @@ use minimal_proto::api::Isolation;
 use minimal_proto::error::Chain;
 use minimal_proto::{BoxId, ErrorBody, ErrorCode};
 
-/// Makes keepers. All calls block for milliseconds.
+/// Makes keepers. All calls but `remove` block for milliseconds.
 pub(crate) trait KeeperLauncher: std::fmt::Debug + Send + Sync {
     /// Makes sure that keepers can be made, before anything is made for one.
     ///
@@ -23,6 +23,13 @@ pub(crate) trait KeeperLauncher: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// There is no keeper.
     fn launch(&self, id: BoxId) -> Result<UnixStream, LaunchError>;
+
+    /// Deletes a box that was moved out of the boxes, with the rights of a box's users. Blocks
+    /// until it is done.
+    ///
+    /// # Errors
+    /// Something is left of it.
+    fn remove(&self, id: BoxId) -> Result<(), LaunchError>;
 
     /// What is known of this host.
     fn isolation(&self) -> Isolation;
@@ -52,6 +59,7 @@ impl From<NurseryError> for LaunchError {
         match error {
             NurseryError::Isolation { message, .. } => Self::Isolation { reason: message },
             NurseryError::Step { message, errno } => Self::Step { message, errno },
+            NurseryError::Removal { message } => Self::Step { message, errno: None },
             NurseryError::Spawn(ref source) | NurseryError::Gone(ref source) => {
                 Self::Step { errno: source.raw_os_error(), message: Chain(&error).to_string() }
             }
@@ -138,6 +146,10 @@ impl KeeperLauncher for NurseryLauncher {
             Err(NurseryError::Gone(_)) => Ok(self.nursery()?.launch(id)?),
             answer => Ok(answer?),
         }
+    }
+
+    fn remove(&self, id: BoxId) -> Result<(), LaunchError> {
+        Ok(self.nursery()?.remove(id)?)
     }
 
     fn isolation(&self) -> Isolation {

@@ -117,7 +117,7 @@ fn prepare(state_dir: &Path, socket: Option<PathBuf>) -> Result<Option<Prepared>
         tracing::error!(%error, "there is no daemon.log");
     }
     for error in state.finish_reaping() {
-        tracing::error!(error = %Chain(&error), "a deleted box has left something");
+        tracing::warn!(error = %Chain(&error), "a deleted box has left something");
     }
     Ok(Some(Prepared { state, socket, lock }))
 }
@@ -175,6 +175,7 @@ async fn serve_until_asked(
     if let Err(error) = nursery.await.expect("starting the nursery does not panic") {
         tracing::warn!(%error, "boxes cannot be made for now");
     }
+    host.remove_condemned();
     let socket = Socket::bind(socket)?;
     let file = socket.remover().map_err(system("keep hold of the socket"))?;
     let server = axum::serve(socket, api::router(Arc::clone(host)));

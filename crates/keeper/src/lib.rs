@@ -32,6 +32,7 @@ mod policy;
 mod process;
 mod saving;
 mod shared_root;
+pub mod subordinate;
 mod timers;
 mod users;
 

@@ -9,6 +9,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use minimal_linux::mount::{Reach, clone_tree};
+use minimal_linux::namespaces::{self, IdRange};
 use minimal_linux::seccomp::Filter;
 
 use crate::assemble::{Assembly, LeftOut};
@@ -28,6 +29,8 @@ pub(crate) struct SharedRoot {
     pub(crate) left_out: LeftOut,
     /// Who the users of boxes are.
     pub(crate) users: Users,
+    /// The uid map of boxes, in ids of the host.
+    pub(crate) uid_map: Vec<IdRange>,
     /// What their processes may not ask of the kernel.
     pub(crate) filter: Filter,
     /// What they may use of the machine.
@@ -35,11 +38,15 @@ pub(crate) struct SharedRoot {
 }
 
 impl SharedRoot {
-    /// Assembles it. Before, the mount namespace must have been cut off from the host's.
+    /// Assembles it. `lack` says why boxes have one user only, if they have. Before, the mount namespace must have been cut off from the host's.
     ///
     /// # Errors
     /// The step that failed, in words, and why.
-    pub(crate) fn assemble(state_dir: &Path, users: Users) -> Result<Self, (String, io::Error)> {
+    pub(crate) fn assemble(
+        state_dir: &Path,
+        users: Users,
+        lack: Option<&str>,
+    ) -> Result<Self, (String, io::Error)> {
         let filter = crate::policy::filter()
             .map_err(|error| ("read the system call policy".to_owned(), io::Error::other(error)))?;
         let place = state_dir.join(PLACE);
@@ -48,20 +55,20 @@ impl SharedRoot {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err((format!("make the directory {}", place.display()), error)),
         }
-        let owner = match users {
-            Users::Range { base } => Some(base),
-            Users::Single => None,
-        };
         // Everyone in a box may look at what is made here; nobody else reaches the place.
         let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-        let mut assembly = Assembly::shared(&place, owner);
+        let mut assembly = Assembly::shared(&place, users.root());
         for step in shared_root() {
             assembly.take(&step).map_err(|error| (step.to_string(), error))?;
         }
         rustix::process::umask(before);
-        let (left_out, _) = assembly.into_parts();
+        let (mut left_out, _) = assembly.into_parts();
         let limits = HostLimits::find(state_dir);
-        Ok(Self { place, left_out, users, filter, limits })
+        left_out.extend(lack.map(|why| ("subordinate_ids".to_owned(), why.to_owned())));
+        let own = namespaces::own_uid_map()
+            .map_err(|error| ("read our own uid map".to_owned(), error))?;
+        let uid_map = users.map_on_the_host(&own);
+        Ok(Self { place, left_out, users, uid_map, filter, limits })
     }
 
     /// A detached copy for one box. Only a process in the nursery's mount namespace can make it.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags};
 
@@ -68,6 +68,14 @@ pub fn own_user_and_mounts() -> io::Result<()> {
     unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)
 }
 
+/// Enters a user namespace of our own.
+///
+/// # Errors
+/// As [`own_user_and_mounts`].
+pub fn own_user_namespace() -> io::Result<()> {
+    unshare(UnshareFlags::NEWUSER)
+}
+
 /// Enters a mount namespace of our own.
 ///
 /// # Errors
@@ -105,6 +113,17 @@ pub fn join(process: &Child) -> io::Result<()> {
 /// # Errors
 /// What the steps say: a fork, unshare(2), the maps.
 pub fn map_only(uids: &[IdRange], gids: &[IdRange]) -> io::Result<OwnedFd> {
+    user_namespace(|pid| write_id_maps(&pid.to_string(), uids, gids, Setgroups::Inherit))
+}
+
+/// A user namespace that nobody is in, with the maps that `write_maps` gives it: it is called with
+/// the pid of a child that is in it until this returns.
+///
+/// # Errors
+/// What the steps say: a fork, unshare(2), or `write_maps`.
+pub fn user_namespace<E: From<io::Error>>(
+    write_maps: impl FnOnce(i32) -> Result<(), E>,
+) -> Result<OwnedFd, E> {
     let (ready_read, ready_write) = io::pipe()?;
     let (done_read, done_write) = io::pipe()?;
     match fork()? {
@@ -125,15 +144,38 @@ pub fn map_only(uids: &[IdRange], gids: &[IdRange]) -> io::Result<OwnedFd> {
             let result = (|| {
                 let mut byte = [0];
                 if io::Read::read(&mut &ready_read, &mut byte)? != 1 {
-                    return Err(io::Error::from_raw_os_error(libc::EPERM));
+                    return Err(io::Error::from_raw_os_error(libc::EPERM).into());
                 }
-                let pid = child.pid().to_string();
-                write_id_maps(&pid, uids, gids, Setgroups::Inherit)?;
-                File::open(format!("/proc/{pid}/ns/user")).map(OwnedFd::from)
+                write_maps(child.pid())?;
+                Ok(File::open(format!("/proc/{}/ns/user", child.pid())).map(OwnedFd::from)?)
             })();
             drop(done_write);
             child.reap()?;
             result
         }
     }
+}
+
+/// Enters a user namespace: whoever made it has every right in it (user_namespaces(7)).
+///
+/// # Errors
+/// What setns(2) says.
+pub fn enter_user_namespace(namespace: BorrowedFd<'_>) -> io::Result<()> {
+    let kind = Some(rustix::thread::LinkNameSpaceType::User);
+    Ok(rustix::thread::move_into_link_name_space(namespace, kind)?)
+}
+
+/// The map of our own user namespace, in ids of its parent; of the kernel's initial one, every id
+/// to itself.
+///
+/// # Errors
+/// What reading /proc says.
+pub fn own_uid_map() -> io::Result<Vec<IdRange>> {
+    let text = std::fs::read_to_string("/proc/self/uid_map")?;
+    let ranges = text.lines().filter_map(|line| {
+        let mut numbers = line.split_ascii_whitespace().map_while(|number| number.parse().ok());
+        let (inside, outside) = (numbers.next()?, numbers.next()?);
+        Some(IdRange { inside, outside, count: numbers.next()? })
+    });
+    Ok(ranges.collect())
 }

@@ -31,9 +31,11 @@ pub const KIND_INPUT: u8 = 1;
 pub struct Enforcement {
     /// Namespaces of its own, by the names of namespaces(7).
     pub namespaces: Vec<String>,
-    /// `range`: box uids are a reserved range of the host's; `single`: one uid, the caller's.
+    /// `range`: box uids are a reserved range of the host's; `subordinate`: box uid 1000 is the
+    /// caller, the others are the caller's subordinate ids; `single`: one uid, the caller's.
     pub users: String,
-    /// Lines of its uid map: inside, outside, count (user_namespaces(7)).
+    /// Lines of its uid map: inside, on the host, count (user_namespaces(7)). Where the daemon
+    /// itself is in a user namespace that it did not make, that one's ids stand for the host's.
     pub uid_map: Vec<(u32, u32, u32)>,
     /// `none`: loopback only.
     pub network: String,

@@ -8,6 +8,12 @@ use std::process::Command;
 /// The ordinary user that root runs scenarios as.
 const ORDINARY: &str = "minimal-test";
 
+/// The same, with subordinate ids.
+const SUBORDINATE: &str = "minimal-test-sub";
+
+/// How many subordinate ids a box takes.
+const IDS: u32 = 65_536;
+
 /// A user of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
@@ -30,23 +36,62 @@ impl Account {
         self.uid == 0
     }
 
-    /// The system user `minimal-test`, made if it is missing. For root only.
+    /// The system user `minimal-test`, made if it is missing, without subordinate ids. For root only.
     ///
     /// # Errors
     /// Why it cannot be made.
     pub fn ordinary() -> Result<Self, String> {
-        // Tests are processes beside each other: one of them makes the user.
-        let lock = File::create(std::env::temp_dir().join("minimal-test-user.lock"))
-            .map_err(|error| format!("the lock for making a user: {error}"))?;
-        lock.lock().map_err(|error| format!("locking: {error}"))?;
-        if let Some(account) = Self::look_up(ORDINARY) {
+        let _one_at_a_time = lock()?;
+        Self::make(ORDINARY)
+    }
+
+    /// The system user `minimal-test-sub`, made if it is missing, with subordinate ids. For root
+    /// only.
+    ///
+    /// # Errors
+    /// Why it cannot be made.
+    pub fn with_subordinate_ids() -> Result<Self, String> {
+        let _one_at_a_time = lock()?;
+        let account = Self::make(SUBORDINATE)?;
+        let read = |path| fs::read_to_string(path).unwrap_or_default();
+        let (uids, gids) = (read("/etc/subuid"), read("/etc/subgid"));
+        let has = |text: &str| text.lines().any(|line| line.split(':').next() == Some(SUBORDINATE));
+        if has(&uids) && has(&gids) {
+            return Ok(account);
+        }
+        // The first ids after all that are handed out.
+        let first = [uids, gids]
+            .iter()
+            .flat_map(|text| text.lines())
+            .filter_map(|line| {
+                let mut fields = line.split(':').skip(1);
+                let first: u32 = fields.next()?.parse().ok()?;
+                Some(first.saturating_add(fields.next()?.parse().ok()?))
+            })
+            .max()
+            .unwrap_or_default()
+            .max(100_000);
+        let range = format!("{first}-{}", first.saturating_add(IDS - 1));
+        let made = Command::new("usermod")
+            .args(["--add-subuids", &range, "--add-subgids", &range, SUBORDINATE])
+            .output()
+            .map_err(|error| format!("usermod cannot be run: {error}"))?;
+        if made.status.success() {
+            Ok(account)
+        } else {
+            Err(format!("usermod: {}", String::from_utf8_lossy(&made.stderr).trim()))
+        }
+    }
+
+    fn make(name: &str) -> Result<Self, String> {
+        if let Some(account) = Self::look_up(name) {
             return Ok(account);
         }
         let made = Command::new("useradd")
-            .args(["--system", "--user-group", "--no-create-home", "--shell", "/bin/sh", ORDINARY])
+            .args(["--system", "--user-group", "--no-create-home", "--shell", "/bin/sh", name])
             .output()
             .map_err(|error| format!("useradd cannot be run: {error}"))?;
-        Self::look_up(ORDINARY)
+        Self::look_up(name)
             .ok_or_else(|| format!("useradd: {}", String::from_utf8_lossy(&made.stderr).trim()))
     }
 
@@ -84,4 +129,12 @@ impl Account {
             std::os::unix::fs::lchown(path, Some(self.uid), Some(self.gid)).unwrap();
         }
     }
+}
+
+/// Tests are processes beside each other: one of them makes a user.
+fn lock() -> Result<File, String> {
+    let lock = File::create(std::env::temp_dir().join("minimal-test-user.lock"))
+        .map_err(|error| format!("the lock for making a user: {error}"))?;
+    lock.lock().map_err(|error| format!("locking: {error}"))?;
+    Ok(lock)
 }

@@ -33,6 +33,49 @@ pub use process::Process;
 pub use tmpfs::Tmpfs;
 pub use wait::{LIMIT, wait_until};
 
+/// Defines scenarios, each run as root, as an ordinary user, and as one with subordinate ids:
+/// `name::root`, `name::user` and `name::subids`. Users with subordinate ids are as common as those
+/// without; use this form where who a box's users are could matter.
+///
+/// See [`for_each_user`] for the form.
+#[macro_export]
+macro_rules! for_each_kind_of_user {
+    ($( $(#[doc = $doc:literal])* fn $name:ident($env:ident) $body:block )+) => { $(
+        $(#[doc = $doc])*
+        mod $name {
+            #[allow(unused_imports, clippy::allow_attributes_without_reason, clippy::allow_attributes)]
+            use super::*;
+
+            fn scenario($env: &mut $crate::TestEnv) $body
+
+            #[test]
+            fn root() {
+                if $crate::need::root() && $crate::need::userns(&$crate::Account::current()) {
+                    scenario(&mut $crate::TestEnv::new());
+                }
+            }
+
+            #[test]
+            fn user() {
+                if let Some(account) = $crate::need::user() {
+                    if $crate::need::userns(&account) {
+                        scenario(&mut $crate::TestEnv::for_account(account));
+                    }
+                }
+            }
+
+            #[test]
+            fn subids() {
+                if let Some(account) = $crate::need::subordinate_ids() {
+                    if $crate::need::userns(&account) {
+                        scenario(&mut $crate::TestEnv::for_account(account));
+                    }
+                }
+            }
+        }
+    )+ };
+}
+
 /// Defines scenarios, each run as root and as an ordinary user: `name::root` and `name::user`.
 ///
 /// ```ignore

@@ -30,6 +30,30 @@ pub fn user() -> Option<Account> {
     }
 }
 
+/// An ordinary user with subordinate ids and the programs that map them: under root a system user
+/// made for it.
+#[must_use]
+#[track_caller]
+pub fn subordinate_ids() -> Option<Account> {
+    if !root() {
+        return None;
+    }
+    let programs = ["newuidmap", "newgidmap"];
+    if let Some(missing) =
+        programs.iter().find(|name| !std::path::Path::new("/usr/bin").join(name).exists())
+    {
+        met("subids", false, &format!("there is no {missing} (Debian: uidmap)"));
+        return None;
+    }
+    match Account::with_subordinate_ids() {
+        Ok(account) => Some(account),
+        Err(reason) => {
+            met("subids", false, &reason);
+            None
+        }
+    }
+}
+
 /// Whether this account may make user namespaces.
 #[track_caller]
 pub fn userns(account: &Account) -> bool {

@@ -52,6 +52,7 @@ fn table(record: &BoxRecord) -> String {
     if let Some(enforcement) = &record.enforcement {
         row("namespaces", Some(enforcement.namespaces.join(", ")));
         row("users", Some(enforcement.users.clone()));
+        row("uids", Some(uids(&enforcement.uid_map)));
         row("network", Some(enforcement.network.clone()));
         for limit in &enforcement.limits {
             let max = match limit.what.as_str() {
@@ -65,4 +66,31 @@ fn table(record: &BoxRecord) -> String {
         }
     }
     table.render()
+}
+
+/// The uid map in words: which of the box's are which of the host's.
+fn uids(map: &[(u32, u32, u32)]) -> String {
+    let range = |first: u32, count: u32| match count {
+        0 | 1 => first.to_string(),
+        _ => format!("{first}-{}", first.saturating_add(count - 1)),
+    };
+    let line = |(inside, outside, count): &(u32, u32, u32)| {
+        let verb = if *count == 1 { "is" } else { "are" };
+        format!("{} {verb} {}", range(*inside, *count), range(*outside, *count))
+    };
+    let lines: Vec<_> = map.iter().map(line).collect();
+    format!("{} on the host", lines.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uid_map_is_told_in_words() {
+        assert_eq!(
+            uids(&[(0, 100_000, 1000), (1000, 7, 1)]),
+            "0-999 are 100000-100999, 1000 is 7 on the host"
+        );
+    }
 }

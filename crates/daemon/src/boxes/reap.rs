@@ -26,6 +26,21 @@ impl Host {
         });
     }
 
+    /// Goes on, in the background, with boxes that earlier daemons could not delete whole. Before
+    /// there are requests, which could be deleting others.
+    pub(crate) fn remove_condemned(self: &Arc<Self>) {
+        let left = self.state.condemned().unwrap_or_else(|error| {
+            tracing::error!(error = %Chain(&error), "what is left of deleted boxes is unknown");
+            Vec::new()
+        });
+        if !left.is_empty() {
+            let host = Arc::clone(self);
+            drop(tokio::task::spawn_blocking(move || {
+                left.into_iter().for_each(|id| remove_as_its_users(&host, id));
+            }));
+        }
+    }
+
     /// Deletes a box that has ended, or whose directory is broken.
     ///
     /// # Errors
@@ -67,14 +82,23 @@ fn delete(host: &Host, id: BoxId, is_broken: bool) -> Result<(), ErrorBody> {
     }
     match host.state.reap(id) {
         Ok(()) | Err(ReapError::Missing { .. }) => Ok(()),
-        // It is a box no more, and the next start of the daemon goes on deleting.
+        // It is a box no more. What is left belongs to others of the box's users, or stays until
+        // the next start of the daemon.
         Err(error @ ReapError::Remove { .. }) => {
-            tracing::error!(box_id = %id, error = %Chain(&error), "not all of the box could be deleted");
+            tracing::info!(box_id = %id, error = %Chain(&error), "the nursery deletes the rest");
+            remove_as_its_users(host, id);
             Ok(())
         }
         Err(error @ (ReapError::Move { .. } | ReapError::List { .. })) => {
             Err(ErrorBody::new(ErrorCode::Internal, Chain(&error).to_string()))
         }
+    }
+}
+
+/// Has the rest of a box deleted by someone who has its users' rights.
+fn remove_as_its_users(host: &Host, id: BoxId) {
+    if let Err(error) = host.launcher.remove(id) {
+        tracing::error!(box_id = %id, error = %Chain(&error), "not all of the box could be deleted");
     }
 }
 

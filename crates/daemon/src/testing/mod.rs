@@ -62,6 +62,11 @@ impl KeeperLauncher for FakeLauncher {
         Ok(ours)
     }
 
+    fn remove(&self, _id: BoxId) -> Result<(), LaunchError> {
+        // Nothing here belongs to anyone but the daemon.
+        Err(LaunchError::Step { message: "no nursery in this test".into(), errno: None })
+    }
+
     fn isolation(&self) -> Isolation {
         Isolation::Available { users: "single".into() }
     }

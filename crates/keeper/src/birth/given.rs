@@ -105,7 +105,7 @@ fn project_below(project: &Path, box_dir: &BoxDir, users: Users) -> Result<Owned
     let layers = Layers { lower: lower.as_fd(), upper: upper.as_fd(), work: work.as_fd() };
     let marks = match users {
         Users::Range { .. } => Marks::Trusted,
-        Users::Single => Marks::User,
+        Users::Subordinate | Users::Single => Marks::User,
     };
     overlay::new(layers, marks).map_err(|error| BirthError {
         fault: StartFault::Other,
@@ -139,7 +139,7 @@ fn owners(project: &Path) -> io::Result<Owners> {
 /// ordinary user's box needs none: the caller is the box's user already.
 fn owner_map(owners: Owners, users: Users) -> Result<Option<OwnedFd>, BirthError> {
     match users {
-        Users::Single => Ok(None),
+        Users::Subordinate | Users::Single => Ok(None),
         Users::Range { .. } => {
             let one = |inside| [IdRange { inside, outside: users.owner(), count: 1 }];
             map_only(&one(owners.uid), &one(owners.gid))

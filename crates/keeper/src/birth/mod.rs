@@ -127,7 +127,7 @@ pub(crate) fn give_birth(
     let entrypoint = joiner::start(blank.init(), &order, given, pipes.inner(), EXEC_LIMIT)?;
     let (init, lifeline, assembled) = blank.into_parts();
     let left_out = nursery.left_out.iter().cloned().chain(assembled.left_out);
-    let enforcement = enforcement(nursery.users, left_out, assembled.groups, limits);
+    let enforcement = enforcement(nursery, left_out, assembled.groups, limits);
     Ok(Newborn {
         init,
         lifeline,
@@ -140,7 +140,7 @@ pub(crate) fn give_birth(
 }
 
 fn enforcement(
-    users: Users,
+    nursery: &SharedRoot,
     left_out: impl Iterator<Item = (String, String)>,
     groups: GroupsKept,
     in_force: InForce,
@@ -155,8 +155,8 @@ fn enforcement(
     missing.extend(in_force.missing);
     Enforcement {
         namespaces: BOX_NAMESPACES.iter().map(|name| (*name).to_owned()).collect(),
-        users: users.as_str().to_owned(),
-        uid_map: users.map().iter().map(|it| (it.inside, it.outside, it.count)).collect(),
+        users: nursery.users.as_str().to_owned(),
+        uid_map: nursery.uid_map.iter().map(|it| (it.inside, it.outside, it.count)).collect(),
         network: "none".to_owned(),
         no_new_privs: true,
         seccomp: true,

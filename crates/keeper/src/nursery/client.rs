@@ -1,6 +1,6 @@
 //! The daemon's side of the nursery.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
@@ -12,12 +12,17 @@ use std::time::Duration;
 use minimal_linux::socket;
 use minimal_proto::BoxId;
 
+use super::remover::{self, Removed};
 use super::{ARGV0, Greeting, Launched, MAX_MESSAGE};
 use crate::users::Users;
 
 /// How long the nursery may take for its greeting and for each answer: it forks and does nothing
 /// that could block, so this only bounds a fault.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long deleting one box may take: minutes of a slow disk's work are no fault, but one
+/// that never answers must not be waited for without end. The process goes on.
+const REMOVAL_LIMIT: Duration = Duration::from_secs(600);
 
 /// Room for the title `min-keeper <box id>`: a forked keeper can only write over the arguments the
 /// nursery was executed with.
@@ -53,6 +58,12 @@ pub enum NurseryError {
         message: String,
         /// The kernel's answer.
         errno: Option<i32>,
+    },
+    /// A box was not deleted whole.
+    #[error("{message}")]
+    Removal {
+        /// What stood in the way.
+        message: String,
     },
     /// It is gone, or does not answer.
     #[error("the process that makes boxes does not answer")]
@@ -102,7 +113,7 @@ impl Nursery {
         }
     }
 
-    /// `range` or `single`: which ids of the host its boxes' users are.
+    /// `range`, `subordinate` or `single`: which ids of the host its boxes' users are.
     #[must_use]
     pub fn users(&self) -> &'static str {
         self.users.as_str()
@@ -121,13 +132,39 @@ impl Nursery {
     /// # Errors
     /// See [`NurseryError`]; after [`NurseryError::Gone`] a new nursery is needed.
     pub fn launch(&self, id: BoxId) -> Result<UnixStream, NurseryError> {
+        self.ask(&id.to_string())
+    }
+
+    /// Has a box deleted that was moved out of the boxes, with the rights of a box's users. Returns
+    /// when it is over, after some time if there is much.
+    ///
+    /// # Errors
+    /// See [`NurseryError`]. What is left can be deleted by another attempt.
+    pub fn remove(&self, id: BoxId) -> Result<(), NurseryError> {
+        let mut connection = self.ask(&remover::request(id))?;
+        connection.set_read_timeout(Some(REMOVAL_LIMIT)).map_err(NurseryError::Gone)?;
+        let mut text = Vec::new();
+        connection.read_to_end(&mut text).map_err(NurseryError::Gone)?;
+        if text.is_empty() {
+            return Err(NurseryError::Gone(io::ErrorKind::UnexpectedEof.into()));
+        }
+        let Removed { error } =
+            serde_json::from_slice(&text).map_err(|error| NurseryError::Gone(error.into()))?;
+        match error {
+            None => Ok(()),
+            Some(message) => Err(NurseryError::Removal { message }),
+        }
+    }
+
+    /// Sends a request with one end of a connection, and returns the other when a process has it.
+    fn ask(&self, request: &str) -> Result<UnixStream, NurseryError> {
         let (ours, theirs) = UnixStream::pair().map_err(|error| NurseryError::Step {
             message: words("make a socket pair", error.raw_os_error()),
             errno: error.raw_os_error(),
         })?;
         let answer = {
             let socket = self.socket.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            socket::send(socket.as_fd(), id.to_string().as_bytes(), Some(theirs.as_fd()))
+            socket::send(socket.as_fd(), request.as_bytes(), Some(theirs.as_fd()))
                 .map_err(NurseryError::Gone)?;
             drop(theirs);
             receive(&socket)?

@@ -11,12 +11,14 @@
 //! A keeper is there before its box is asked for, with a blank box: the spare.
 //!
 //! The nursery holds nothing of any box. For an ordinary user it sits in a user namespace in which
-//! that user is uid 0, so that keepers make boxes in one way whoever the daemon is. It ends with
-//! its daemon; keepers do not.
+//! that user is uid 0 (`outer`), so that keepers make boxes in one way whoever the daemon is. It
+//! ends with its daemon; keepers do not.
 
 mod client;
+mod outer;
 mod pool;
 mod process;
+mod remover;
 mod spare;
 
 pub use client::{Nursery, NurseryError};
@@ -46,6 +48,7 @@ enum Greeting {
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum WireUsers {
     Range { base: u32 },
+    Subordinate,
     Single,
 }
 
@@ -53,6 +56,7 @@ impl From<Users> for WireUsers {
     fn from(users: Users) -> Self {
         match users {
             Users::Range { base } => Self::Range { base },
+            Users::Subordinate => Self::Subordinate,
             Users::Single => Self::Single,
         }
     }
@@ -62,6 +66,7 @@ impl From<WireUsers> for Users {
     fn from(users: WireUsers) -> Self {
         match users {
             WireUsers::Range { base } => Self::Range { base },
+            WireUsers::Subordinate => Self::Subordinate,
             WireUsers::Single => Self::Single,
         }
     }

@@ -82,6 +82,24 @@ impl StateDir {
         self.remove(self.reaping.as_fd(), REAPING, name.into())
     }
 
+    /// Goes on deleting a box that was moved out of `boxes/`; any other is left alone.
+    ///
+    /// # Errors
+    /// [`ReapError::Remove`].
+    pub fn remove_condemned(&self, id: BoxId) -> Result<(), ReapError> {
+        self.remove(self.reaping.as_fd(), REAPING, id.to_string().into())
+    }
+
+    /// The boxes that were moved out of `boxes/` and are not deleted yet.
+    ///
+    /// # Errors
+    /// They cannot be listed.
+    pub fn condemned(&self) -> Result<Vec<BoxId>, ReapError> {
+        let error = |source| ReapError::List { path: self.path.join(REAPING), source };
+        let found = names(self.reaping.as_fd()).map_err(error)?;
+        Ok(found.iter().filter_map(|name| name.to_str()?.parse().ok()).collect())
+    }
+
     /// Finishes what a crash interrupted: removes everything in `reaping/`, and the unfinished
     /// directories in `boxes/`. For the daemon, at its start, before it makes boxes. Returns what
     /// could not be removed; none of it is a box.

@@ -71,4 +71,6 @@ mod stopping;
 #[cfg(test)]
 mod timeouts;
 #[cfg(test)]
+mod users;
+#[cfg(test)]
 mod waiting;
