@@ -1,7 +1,8 @@
 //! What every part of the daemon shares.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use minimal_proto::api::VersionInfo;
 use minimal_proto::{ErrorBody, ErrorCode, Timestamp};
@@ -9,7 +10,13 @@ use minimal_store::StateDir;
 use tokio::sync::watch;
 
 use crate::index::Index;
-use crate::launcher::KeeperLauncher;
+use crate::launcher::{KeeperLauncher, Readiness};
+
+/// How long a box that was just born has the processors for itself, before another keeper is made
+/// ahead: what starts fast often ends fast.
+const BREATHER: Duration = Duration::from_millis(20);
+/// How long no box is born until a rush is over.
+const QUIET: Duration = Duration::from_secs(30);
 
 /// The daemon as its parts see it.
 #[derive(Debug)]
@@ -30,6 +37,8 @@ pub(crate) struct Host {
     leaving: watch::Sender<bool>,
     /// Each birth holds a receiver, so that leaving can wait for them.
     births: watch::Sender<()>,
+    /// How many births there were.
+    born: AtomicU64,
 }
 
 /// What a host is made of.
@@ -69,6 +78,7 @@ impl Host {
             streams: AtomicUsize::new(0),
             leaving: watch::channel(false).0,
             births: watch::channel(()).0,
+            born: AtomicU64::new(0),
         }
     }
 
@@ -103,6 +113,27 @@ impl Host {
             ));
         }
         Ok(pass)
+    }
+
+    /// Has keepers made ahead for the boxes to come, when no box is being born. Called after each
+    /// birth, so that the last of several does it.
+    pub(crate) fn make_ahead(self: &Arc<Self>) {
+        let host = Arc::clone(self);
+        let born = self.born.fetch_add(1, Ordering::Relaxed) + 1;
+        tokio::spawn(async move {
+            if host.launcher.readiness() != Readiness::None {
+                tokio::time::sleep(BREATHER).await;
+            }
+            if host.births.receiver_count() > 0 || host.launcher.readiness() == Readiness::All {
+                return;
+            }
+            let making = Arc::clone(&host);
+            drop(tokio::task::spawn_blocking(move || making.launcher.make_ahead()).await);
+            tokio::time::sleep(QUIET).await;
+            if host.born.load(Ordering::Relaxed) == born {
+                host.launcher.calm_down();
+            }
+        });
     }
 
     /// Completes once no box is being made.

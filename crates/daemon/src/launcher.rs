@@ -10,7 +10,9 @@ use minimal_proto::api::Isolation;
 use minimal_proto::error::Chain;
 use minimal_proto::{BoxId, ErrorBody, ErrorCode};
 
-/// Makes keepers. All calls but `remove` block for milliseconds.
+use crate::spares::Spares;
+
+/// Makes keepers. All calls but `remove` block for milliseconds at most.
 pub(crate) trait KeeperLauncher: std::fmt::Debug + Send + Sync {
     /// Makes sure that keepers can be made, before anything is made for one.
     ///
@@ -18,11 +20,22 @@ pub(crate) trait KeeperLauncher: std::fmt::Debug + Send + Sync {
     /// Why they cannot.
     fn prepare(&self) -> Result<(), LaunchError>;
 
-    /// Makes a keeper for a box whose directory is there, and returns its control connection.
+    /// The control connection of a keeper that waits for its `Start`: one made ahead, or one that is
+    /// made now.
     ///
     /// # Errors
     /// There is no keeper.
-    fn launch(&self, id: BoxId) -> Result<UnixStream, LaunchError>;
+    fn launch(&self) -> Result<UnixStream, LaunchError>;
+
+    /// How many keepers are ready.
+    fn readiness(&self) -> Readiness;
+
+    /// Makes as many keepers ahead as are wanted. What fails here fails again for a box, and is told
+    /// then.
+    fn make_ahead(&self);
+
+    /// Goes back to the usual number of them after a rush.
+    fn calm_down(&self);
 
     /// Deletes a box that was moved out of the boxes, with the rights of a box's users. Blocks
     /// until it is done.
@@ -33,6 +46,17 @@ pub(crate) trait KeeperLauncher: std::fmt::Debug + Send + Sync {
 
     /// What is known of this host.
     fn isolation(&self) -> Isolation;
+}
+
+/// Whether keepers are ready ahead of their boxes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    /// None is.
+    None,
+    /// Fewer are than are wanted.
+    Some,
+    /// As many are as are wanted.
+    All,
 }
 
 /// No keeper can be made.
@@ -100,6 +124,7 @@ fn is_shortage(errno: i32) -> bool {
 pub(crate) struct NurseryLauncher {
     state_dir: PathBuf,
     nursery: Mutex<Option<Arc<Nursery>>>,
+    spares: Spares,
     /// Why the last attempt to start one failed.
     refusal: Mutex<Option<String>>,
 }
@@ -109,6 +134,7 @@ impl NurseryLauncher {
         Self {
             state_dir: state_dir.to_owned(),
             nursery: Mutex::new(None),
+            spares: Spares::new(),
             refusal: Mutex::new(None),
         }
     }
@@ -123,6 +149,8 @@ impl NurseryLauncher {
         if held.take().is_some() {
             tracing::warn!("the nursery is gone; another one is started");
         }
+        // What they have made is of a root that the next nursery assembles anew.
+        self.spares.clear();
         let started = Nursery::start(&self.state_dir).map_err(LaunchError::from);
         let refusal = started.as_ref().err().map(ToString::to_string);
         if let Some(reason) = &refusal {
@@ -140,12 +168,36 @@ impl KeeperLauncher for NurseryLauncher {
         self.nursery().map(drop)
     }
 
-    fn launch(&self, id: BoxId) -> Result<UnixStream, LaunchError> {
-        match self.nursery()?.launch(id) {
+    fn launch(&self) -> Result<UnixStream, LaunchError> {
+        if let Some(spare) = self.spares.take() {
+            return Ok(spare);
+        }
+        match self.nursery()?.launch() {
             // It died since it was looked at: once more, with another one.
-            Err(NurseryError::Gone(_)) => Ok(self.nursery()?.launch(id)?),
+            Err(NurseryError::Gone(_)) => Ok(self.nursery()?.launch()?),
             answer => Ok(answer?),
         }
+    }
+
+    fn readiness(&self) -> Readiness {
+        match (self.spares.is_empty(), self.spares.lacks()) {
+            (true, _) => Readiness::None,
+            (false, true) => Readiness::Some,
+            (false, false) => Readiness::All,
+        }
+    }
+
+    fn make_ahead(&self) {
+        while self.spares.lacks() {
+            match self.nursery().and_then(|nursery| Ok(nursery.launch()?)) {
+                Ok(spare) => self.spares.put(spare),
+                Err(error) => return tracing::warn!(%error, "no keeper can be made ahead"),
+            }
+        }
+    }
+
+    fn calm_down(&self) {
+        self.spares.calm_down();
     }
 
     fn remove(&self, id: BoxId) -> Result<(), LaunchError> {

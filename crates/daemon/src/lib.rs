@@ -23,6 +23,7 @@ mod launcher;
 mod log_file;
 mod run;
 mod socket;
+mod spares;
 mod stream;
 #[cfg(test)]
 mod testing;

@@ -31,6 +31,8 @@ const BLOCKING_LIMIT: Duration = Duration::from_secs(1);
 const TAKE_OVER_LIMIT: Duration = Duration::from_secs(3);
 const TAKE_OVER_STEP: Duration = Duration::from_millis(5);
 
+/// How long a thread that may block is kept without work.
+const THREADS_KEPT: Duration = Duration::from_secs(600);
 /// Threads that serve. One slow turn must not hold up everything; more than a few only cost.
 const LEAST_THREADS: usize = 2;
 const MOST_THREADS: usize = 8;
@@ -149,6 +151,9 @@ fn serve(
     let threads = std::thread::available_parallelism().map_or(LEAST_THREADS, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads.clamp(LEAST_THREADS, MOST_THREADS))
+        // Making a box needs one of the threads that may block: not a new one for each command that
+        // somebody types.
+        .thread_keep_alive(THREADS_KEPT)
         .enable_all()
         .build()
         .map_err(system("make a runtime"))?;
@@ -172,8 +177,9 @@ async fn serve_until_asked(
     let nursery = Arc::clone(host);
     let nursery = tokio::task::spawn_blocking(move || nursery.launcher.prepare());
     let kept = boxes::load::load(host).await?;
-    if let Err(error) = nursery.await.expect("starting the nursery does not panic") {
-        tracing::warn!(%error, "boxes cannot be made for now");
+    match nursery.await.expect("starting the nursery does not panic") {
+        Ok(()) => host.make_ahead(),
+        Err(error) => tracing::warn!(%error, "boxes cannot be made for now"),
     }
     host.remove_condemned();
     let socket = Socket::bind(socket)?;

@@ -2,15 +2,15 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read as _};
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use minimal_linux::title;
 use minimal_proto::ending::Observer;
 use minimal_proto::error::Chain;
 use minimal_proto::keeper::{Decoder, Hello, Incoming, PROTOCOL, Start, ToKeeper};
-use minimal_proto::{BoxId, Ending, Timestamp};
+use minimal_proto::{Ending, Timestamp};
 use minimal_store::{BoxDir, JournalWriter, LifeLock, LogWriter, hook};
 
 use crate::birth::{BirthError, Blank, give_birth};
@@ -22,30 +22,37 @@ use crate::peers::Peers;
 use crate::saving::save_and_tell;
 use crate::shared_root::SharedRoot;
 
-/// How long the daemon may take to say what to run.
+/// How long the daemon may take to say what to run, once it has begun to.
 const START_LIMIT: Duration = Duration::from_secs(10);
 
-/// The body of a keeper, with what it has made ahead of its box. `birth` is closed when the box is
-/// born or will not be. Returns the status of its process, which nobody reads: what matters is on
+/// What a keeper has made before it knows its box.
+pub(crate) struct Ahead {
+    pub(crate) cgroups: Cgroups,
+    /// None could be made, or none is needed.
+    pub(crate) blank: Option<Blank>,
+}
+
+/// The body of a keeper. Returns the status of its process, which nobody reads: what matters is on
 /// disk.
 pub(crate) fn run(
-    id: BoxId,
-    connection: UnixStream,
+    mut connection: UnixStream,
+    ahead: Ahead,
     state_dir: &Path,
-    (cgroups, blank): (Cgroups, Option<Blank>),
     nursery: &SharedRoot,
-    birth: OwnedFd,
 ) -> i32 {
-    let mut connection = connection;
-    let Ok((start, decoder)) = receive_start(&mut connection) else { return 1 };
-    if start.box_id != id {
-        return 1;
-    }
+    let Ok((start, decoder)) = receive_start(&mut connection) else {
+        // The daemon is gone, and nobody needs a keeper. Nobody is about to enter a group either:
+        // what is empty is left over, say from a keeper killed at its last step.
+        drop(ahead);
+        nursery.limits.sweep();
+        return 0;
+    };
+    let id = start.box_id;
+    title::set(&format!("min-keeper {id}")).ok();
     // Without a directory there is no place to say why; the daemon sees the connection end.
     let Ok(dir) = BoxDir::open(&state_dir.join("boxes").join(id.to_string())) else { return 1 };
     let mut log = KeeperLog::new(id, start.name.clone());
-    let daemon = (connection, decoder);
-    match keep(&start, daemon, dir, (cgroups, blank, birth), nursery, &mut log) {
+    match keep(&start, (connection, decoder), dir, ahead, nursery, &mut log) {
         Ok(()) => 0,
         Err((dir, cause)) => {
             log.error(&dir, "the box was not started", &cause);
@@ -55,7 +62,6 @@ pub(crate) fn run(
 }
 
 fn receive_start(connection: &mut UnixStream) -> io::Result<(Start, Decoder)> {
-    connection.set_read_timeout(Some(START_LIMIT))?;
     let mut decoder = Decoder::default();
     let mut buffer = vec![0; 64 << 10];
     loop {
@@ -63,6 +69,7 @@ fn receive_start(connection: &mut UnixStream) -> io::Result<(Start, Decoder)> {
         if length == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
+        connection.set_read_timeout(Some(START_LIMIT))?;
         decoder.feed(&buffer[..length]);
         if let Some(message) = decoder.next_message().map_err(io::Error::other)? {
             return match message {
@@ -79,7 +86,7 @@ fn keep(
     start: &Start,
     (connection, decoder): (UnixStream, Decoder),
     dir: BoxDir,
-    (cgroups, blank, birth): (Cgroups, Option<Blank>, OwnedFd),
+    Ahead { cgroups, blank }: Ahead,
     nursery: &SharedRoot,
     log: &mut KeeperLog,
 ) -> Result<(), (BoxDir, String)> {
@@ -138,8 +145,6 @@ fn keep(
             give_birth(start, &hosted.dir, &lock, cgroups, nursery, blank)
                 .map(|newborn| (newborn, output))
         });
-    // The nursery waits for this before it makes another keeper, so as not to be in our way.
-    drop(birth);
     let mut hosted = match born {
         Ok((newborn, output)) => match Keeper::new(start, newborn, output, hosted, peers) {
             Ok(keeper) => keeper.keep(),

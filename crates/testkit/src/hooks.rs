@@ -40,6 +40,11 @@ impl Hooks {
         self.put(&format!("{point}.fail"), errno.raw_os_error().to_string().as_bytes());
     }
 
+    /// Has every passing of `point` fail with this errno, until `"<point>.fails"` is disarmed.
+    pub fn fails(&self, point: &str, errno: Errno) {
+        self.put(&format!("{point}.fails"), errno.raw_os_error().to_string().as_bytes());
+    }
+
     /// Has the next process that passes `point` kill itself there, as by `kill -9`.
     pub fn kill(&self, point: &str) {
         self.put(&format!("{point}.kill"), b"");

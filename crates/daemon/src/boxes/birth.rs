@@ -51,7 +51,7 @@ pub(crate) async fn create(
     request.spec.check(request.values.iter()).map_err(|error| {
         ErrorBody::new(ErrorCode::InvalidSpec, format!("the spec cannot be run: {error}"))
     })?;
-    let _pass = host.begin_birth()?;
+    let pass = host.begin_birth()?;
     let key = key.map(|key| RequestKey { key, digest: digest(&request) });
     let program = request.spec.execution.exec[0].clone();
     let reservation = loop {
@@ -75,7 +75,10 @@ pub(crate) async fn create(
             Err(error) => return Err(refusal(&error)),
         }
     };
-    birth(host, request, key, reservation).await
+    let outcome = birth(Arc::clone(&host), request, key, reservation).await;
+    drop(pass);
+    host.make_ahead();
+    outcome
 }
 
 async fn birth(
@@ -191,7 +194,7 @@ fn make(host: &Host, id: BoxId, spec: Spec, created: Created) -> Result<Made, Er
     let failed = |attempt| move |error: io::Error| step_error(attempt, &error);
     let launched = hook::point("daemon.create.after_dir")
         .map_err(failed("pass a fault point"))
-        .and_then(|()| host.launcher.launch(id))
+        .and_then(|()| host.launcher.launch())
         .and_then(|stream| Link::new(stream).map_err(failed("watch the keeper")))
         .and_then(|link| match hook::point("daemon.create.after_launch") {
             Ok(()) => Ok(link),

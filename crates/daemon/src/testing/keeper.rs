@@ -9,7 +9,7 @@ use minimal_proto::keeper::{
 };
 use minimal_proto::stream::Stream;
 use minimal_proto::{BoxId, Ending, EventData, Timestamp};
-use minimal_store::{BoxDir, JournalWriter, LogWriter};
+use minimal_store::{BoxDir, JournalWriter, LogWriter, StateDir};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
@@ -28,16 +28,17 @@ pub(crate) struct FakeKeeper {
 
 impl FakeKeeper {
     /// The keeper at the end of a connection, once it was told what to start.
-    pub(crate) async fn born(dir: BoxDir, id: BoxId, stream: StdStream) -> Self {
-        let mut keeper = Self::over(dir, id, stream);
-        match keeper.hear().await {
-            Incoming::Message(ToKeeper::Start(start)) => {
-                assert_eq!(start.box_id, id);
-                keeper.options = start.options;
-            }
+    pub(crate) async fn born(state: &StateDir, stream: StdStream) -> Self {
+        stream.set_nonblocking(true).unwrap();
+        let mut stream = UnixStream::from_std(stream).unwrap();
+        let mut decoder = Decoder::default();
+        let start = match hear(&mut stream, &mut decoder).await {
+            Incoming::Message(ToKeeper::Start(start)) => start,
             other => panic!("{other:?}"),
-        }
-        keeper
+        };
+        let dir = state.box_dir(start.box_id).unwrap();
+        let log = LogWriter::create_or_open(&dir, 1 << 30).unwrap();
+        Self { id: start.box_id, stream, decoder, dir, log, options: start.options }
     }
 
     /// The keeper at the end of a later connection.
@@ -50,15 +51,7 @@ impl FakeKeeper {
 
     /// What the daemon says next.
     pub(crate) async fn hear(&mut self) -> Incoming<ToKeeper> {
-        let mut buffer = [0; 4096];
-        loop {
-            if let Some(message) = self.decoder.next_message().unwrap() {
-                return message;
-            }
-            let read = within(self.stream.read(&mut buffer)).await.unwrap();
-            assert_ne!(read, 0, "the daemon closed the connection");
-            self.decoder.feed(&buffer[..read]);
-        }
+        hear(&mut self.stream, &mut self.decoder).await
     }
 
     /// The next message that is no question whether anybody is there and no receipt.
@@ -162,4 +155,16 @@ pub(crate) fn ending(reason: &str, exit_code: Option<u8>, log_end: u64) -> Endin
         "detail": {"log_end": log_end},
     }))
     .unwrap()
+}
+
+async fn hear(stream: &mut UnixStream, decoder: &mut Decoder) -> Incoming<ToKeeper> {
+    let mut buffer = [0; 4096];
+    loop {
+        if let Some(message) = decoder.next_message().unwrap() {
+            return message;
+        }
+        let read = within(stream.read(&mut buffer)).await.unwrap();
+        assert_ne!(read, 0, "the daemon closed the connection");
+        decoder.feed(&buffer[..read]);
+    }
 }

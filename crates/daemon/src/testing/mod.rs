@@ -25,7 +25,7 @@ pub(crate) use lock::LockHolder;
 use crate::api;
 use crate::boxes::load;
 use crate::host::{Host, Parts};
-use crate::launcher::{KeeperLauncher, LaunchError};
+use crate::launcher::{KeeperLauncher, LaunchError, Readiness};
 use crate::socket::Socket;
 
 /// How long anything in a test may take.
@@ -35,7 +35,7 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 pub(crate) struct World {
     root: Arc<TempDir>,
     pub(crate) host: Arc<Host>,
-    launched: mpsc::UnboundedReceiver<(BoxId, UnixStream)>,
+    launched: mpsc::UnboundedReceiver<UnixStream>,
     /// The daemon's own, so that it can die: every task of it ends where it waits.
     runtime: Option<Runtime>,
     refuses: Arc<AtomicBool>,
@@ -44,7 +44,7 @@ pub(crate) struct World {
 /// Hands one end of a socket pair to the test for each keeper that is asked for.
 #[derive(Debug)]
 struct FakeLauncher {
-    launched: mpsc::UnboundedSender<(BoxId, UnixStream)>,
+    launched: mpsc::UnboundedSender<UnixStream>,
     refuses: Arc<AtomicBool>,
 }
 
@@ -56,11 +56,19 @@ impl KeeperLauncher for FakeLauncher {
         Ok(())
     }
 
-    fn launch(&self, id: BoxId) -> Result<UnixStream, LaunchError> {
+    fn launch(&self) -> Result<UnixStream, LaunchError> {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        self.launched.send((id, theirs)).unwrap();
+        self.launched.send(theirs).unwrap();
         Ok(ours)
     }
+
+    fn readiness(&self) -> Readiness {
+        Readiness::All
+    }
+
+    fn make_ahead(&self) {}
+
+    fn calm_down(&self) {}
 
     fn remove(&self, _id: BoxId) -> Result<(), LaunchError> {
         // Nothing here belongs to anyone but the daemon.
@@ -120,8 +128,8 @@ impl World {
 
     /// The next keeper that is asked for.
     pub(crate) async fn keeper(&mut self) -> FakeKeeper {
-        let (id, stream) = within(self.launched.recv()).await.expect("the daemon lives");
-        FakeKeeper::born(self.host.state.box_dir(id).unwrap(), id, stream).await
+        let stream = within(self.launched.recv()).await.expect("the daemon lives");
+        FakeKeeper::born(&self.host.state, stream).await
     }
 
     /// A keeper that no later daemon has met, listening in its box's directory.

@@ -13,6 +13,7 @@ use minimal_linux::socket;
 use minimal_proto::BoxId;
 
 use super::remover::{self, Removed};
+use super::spare;
 use super::{ARGV0, Greeting, Launched, MAX_MESSAGE};
 use crate::users::Users;
 
@@ -28,7 +29,7 @@ const REMOVAL_LIMIT: Duration = Duration::from_secs(600);
 /// nursery was executed with.
 const TITLE_ROOM: &str = "................................................................";
 
-/// A running nursery. Dropping it lets it end; keepers go on.
+/// A running nursery. Dropping it lets it end by itself, at the end of its socket; keepers go on.
 #[derive(Debug)]
 pub struct Nursery {
     users: Users,
@@ -126,13 +127,13 @@ impl Nursery {
         matches!(process.try_wait(), Ok(None))
     }
 
-    /// Asks for a keeper for a box and returns its control connection. The keeper waits there for
-    /// [`minimal_proto::keeper::ToKeeper::Start`].
+    /// Asks for a keeper and returns its control connection. The keeper waits there for
+    /// [`minimal_proto::keeper::ToKeeper::Start`], and ends if the connection does before.
     ///
     /// # Errors
     /// See [`NurseryError`]; after [`NurseryError::Gone`] a new nursery is needed.
-    pub fn launch(&self, id: BoxId) -> Result<UnixStream, NurseryError> {
-        self.ask(&id.to_string())
+    pub fn launch(&self) -> Result<UnixStream, NurseryError> {
+        self.ask(spare::request())
     }
 
     /// Has a box deleted that was moved out of the boxes, with the rights of a box's users. Returns
@@ -141,7 +142,7 @@ impl Nursery {
     /// # Errors
     /// See [`NurseryError`]. What is left can be deleted by another attempt.
     pub fn remove(&self, id: BoxId) -> Result<(), NurseryError> {
-        let mut connection = self.ask(&remover::request(id))?;
+        let mut connection = self.ask(remover::request(id).as_bytes())?;
         connection.set_read_timeout(Some(REMOVAL_LIMIT)).map_err(NurseryError::Gone)?;
         let mut text = Vec::new();
         connection.read_to_end(&mut text).map_err(NurseryError::Gone)?;
@@ -157,14 +158,14 @@ impl Nursery {
     }
 
     /// Sends a request with one end of a connection, and returns the other when a process has it.
-    fn ask(&self, request: &str) -> Result<UnixStream, NurseryError> {
+    fn ask(&self, request: &[u8]) -> Result<UnixStream, NurseryError> {
         let (ours, theirs) = UnixStream::pair().map_err(|error| NurseryError::Step {
             message: words("make a socket pair", error.raw_os_error()),
             errno: error.raw_os_error(),
         })?;
         let answer = {
             let socket = self.socket.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            socket::send(socket.as_fd(), request.as_bytes(), Some(theirs.as_fd()))
+            socket::send(socket.as_fd(), request, Some(theirs.as_fd()))
                 .map_err(NurseryError::Gone)?;
             drop(theirs);
             receive(&socket)?
@@ -179,16 +180,6 @@ impl Nursery {
 
     fn receive<T: for<'de> serde::Deserialize<'de>>(&self) -> Result<T, NurseryError> {
         receive(&self.socket.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
-    }
-}
-
-impl Drop for Nursery {
-    fn drop(&mut self) {
-        // It ends at the end of its socket; a killed one is reaped all the same. Its keepers are
-        // not its business any more.
-        let process = self.process.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-        process.kill().ok();
-        process.wait().ok();
     }
 }
 

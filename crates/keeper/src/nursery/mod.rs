@@ -4,11 +4,12 @@
 //! exec of the same file, and asks it for a keeper by passing one end of a socket pair:
 //!
 //! ```text
-//! minimald ──box id + fd──▶ min-nursery ──fork──▶ min-spare ──box id + fd──▶ min-keeper <box id>
-//!     └──────────── the socket pair: Start, Hello, … ──────────────────────────────┘
+//! minimald ──request + fd──▶ min-nursery ──fork──▶ min-spare, later min-keeper <box id>
+//!     └──────────── the socket pair: Start, Hello, … ─────────┘
 //! ```
 //!
-//! A keeper is there before its box is asked for, with a blank box: the spare.
+//! The daemon asks ahead: a keeper that has no box yet, the spare, makes all that no spec has a say
+//! in, and waits for its `Start`.
 //!
 //! The nursery holds nothing of any box. For an ordinary user it sits in a user namespace in which
 //! that user is uid 0 (`outer`), so that keepers make boxes in one way whoever the daemon is. It
@@ -16,7 +17,6 @@
 
 mod client;
 mod outer;
-mod pool;
 mod process;
 mod remover;
 mod spare;

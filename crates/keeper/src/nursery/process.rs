@@ -11,9 +11,8 @@ use minimal_linux::{fds, signals, socket, title};
 use minimal_proto::Signal;
 
 use super::outer::{self, Outer};
-use super::pool::Pool;
-use super::remover;
 use super::{ARGV0, Greeting, Launched, MAX_MESSAGE};
+use super::{remover, spare};
 use crate::shared_root::SharedRoot;
 
 /// The daemon's socket is handed over as standard input, which exec keeps.
@@ -46,7 +45,7 @@ pub(super) fn refused(step: &'static str) -> impl Fn(io::Error) -> Greeting {
     move |error| Greeting::Isolation { step: step.to_owned(), errno: error.raw_os_error() }
 }
 
-/// Has a keeper ready for each request until the daemon is gone.
+/// Answers requests until the daemon is gone.
 fn serve(socket: &OwnedFd, state_dir: &Path, outer: &Outer) -> Result<(), Greeting> {
     let users = outer.users()?;
     signals::reset();
@@ -61,23 +60,23 @@ fn serve(socket: &OwnedFd, state_dir: &Path, outer: &Outer) -> Result<(), Greeti
     let shared = SharedRoot::assemble(state_dir, users, outer.lack())
         .map_err(|(step, error)| Greeting::Isolation { step, errno: error.raw_os_error() })?;
     send(socket, &Greeting::Ready { users: users.into() }).map_err(failed("greet the daemon"))?;
-    let mut pool = Pool::new();
     let mut buffer = [0; MAX_MESSAGE];
     loop {
-        pool.wait(socket, state_dir, &shared).map_err(failed("wait for requests"))?;
         let (length, passed) = match socket::receive(socket.as_fd(), &mut buffer) {
-            Ok((0, _)) | Err(_) => return Ok(()),
+            Ok((0, _)) | Err(_) => {
+                // Of keepers that were killed before they had a box.
+                shared.limits.sweep();
+                return Ok(());
+            }
             Ok(received) => received,
         };
         let message = &buffer[..length];
-        let doomed = remover::asked_for(message);
-        let id = std::str::from_utf8(message).ok().and_then(|text| text.parse().ok());
-        let answer = match (doomed, id, passed) {
-            (Some(id), _, Some(connection)) => {
+        let answer = match (remover::asked_for(message), passed) {
+            (Some(id), Some(connection)) => {
                 answered(remover::start(id, connection.as_fd(), state_dir))
             }
-            (None, Some(id), Some(connection)) => {
-                answered(pool.launch(id, connection.as_fd(), state_dir, &shared))
+            (None, Some(connection)) if spare::is_asked_for(message) => {
+                answered(spare::start(connection.as_fd(), state_dir, &shared))
             }
             _ => Launched::Refused { step: "read a request".to_owned(), errno: None },
         };

@@ -53,8 +53,7 @@ pub(super) fn start(id: BoxId, connection: BorrowedFd<'_>, state_dir: &Path) -> 
 }
 
 fn delete(id: BoxId, connection: BorrowedFd<'_>, state_dir: &Path) -> io::Result<()> {
-    // The daemon's socket and those of keepers made ahead must not be held open here: the nursery's
-    // end would not show.
+    // The daemon's socket must not be held open here: the nursery's end would not show.
     fds::close_all_except(&[connection])?;
     signals::restore_default(Signal::CHLD);
     rustix::process::setsid()?;

@@ -31,7 +31,9 @@ pub(super) fn pass(directory: &Path, name: &str) -> io::Result<()> {
     // that is passed is not recorded, which must not be a fault of its own.
     let hits = OpenOptions::new().append(true).create(true).open(directory.join("hits"));
     let _unrecorded = hits.and_then(|mut hits| hits.write_all(format!("{name}\n").as_bytes()));
-    if let Some(order) = consume(directory, name, "fail") {
+    let always = directory.join(format!("{name}.fails"));
+    let fails = consume(directory, name, "fail").or_else(|| always.exists().then_some(always));
+    if let Some(order) = fails {
         let text = fs::read_to_string(order)?;
         // An order without a number means EIO.
         let errno = text.trim().parse().unwrap_or(rustix::io::Errno::IO.raw_os_error());
@@ -71,6 +73,19 @@ mod tests {
         let hits = fs::read_to_string(dir.path().join("hits")).unwrap();
         assert_eq!(hits, "store.log.append\nstore.log.append\n");
         assert!(dir.path().join("store.log.append.fail.fired").exists());
+    }
+
+    #[test]
+    fn a_standing_order_is_obeyed_until_it_is_taken_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let fails = dir.path().join("store.log.append.fails");
+        fs::write(&fails, "12\n").unwrap();
+        for _ in 0..2 {
+            let error = pass(dir.path(), "store.log.append").unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(12));
+        }
+        fs::remove_file(fails).unwrap();
+        pass(dir.path(), "store.log.append").unwrap();
     }
 
     #[test]

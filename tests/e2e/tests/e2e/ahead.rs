@@ -3,15 +3,32 @@
 use minimal_testkit::{LIMIT, Process, TestEnv, for_each_user, wait_until};
 use rustix::io::Errno;
 
-/// The keeper that waits, with its blank box's init.
-fn ready(env: &TestEnv) -> (Process, Process) {
-    wait_until("a blank box is ready", LIMIT, || {
-        let one = |name| env.find(name).into_iter().next();
-        match (one("min-spare"), one("min-blank")) {
-            (Some(spare), Some(init)) if init.parent == spare.pid => Ok((spare, init)),
-            _ => Err(env.processes()),
+/// The keepers that wait, each with its blank box's init, the first to be taken first.
+fn ready(env: &TestEnv) -> Vec<(Process, Process)> {
+    wait_until("blank boxes are ready", LIMIT, || {
+        let (spares, mut inits) = (env.find("min-spare"), env.find("min-blank"));
+        let init_of = |spare: &Process| inits.iter().position(|init| init.parent == spare.pid);
+        let at: Option<Vec<usize>> = spares.iter().map(init_of).collect();
+        match at {
+            Some(at) if spares.len() >= 2 && at.len() == inits.len() => {
+                let inits: Vec<_> = at.into_iter().map(|at| inits[at].clone()).collect();
+                Ok(spares.into_iter().zip(inits).collect())
+            }
+            _ => Err(std::mem::take(&mut inits)),
         }
     })
+}
+
+/// Has no keeper make anything ahead, and each that is asked to make a box fail.
+fn fail_ahead(env: &TestEnv, point: &str) {
+    env.hooks().fails(point, Errno::NOMEM);
+    env.boxes();
+    wait_until("keepers have nothing", LIMIT, || {
+        let tries = env.hooks().hits().iter().filter(|hit| *hit == point).count();
+        let (spares, inits) = (env.find("min-spare"), env.find("min-blank"));
+        let none = tries >= 2 && spares.len() == 2 && inits.is_empty();
+        if none { Ok(()) } else { Err((tries, spares, inits)) }
+    });
 }
 
 /// Names of the directories that blank boxes have.
@@ -31,15 +48,16 @@ for_each_user! {
     /// A box takes the blank one that is ready, and another is made.
     fn a_box_takes_it(env) {
         env.boxes();
-        let (spare, init) = ready(env);
+        let before = ready(env);
         let mut run = env.run_sh("echo up; read line; exit 5").stdin_piped().spawn();
         run.wait_for_stdout("up\n");
         let id = env.newest()["id"].as_str().unwrap().to_owned();
-        assert_eq!(env.keeper(&id).pid, spare.pid);
+        let keeper = env.keeper(&id);
+        let (_, init) = before.iter().find(|(spare, _)| spare.pid == keeper.pid).expect("was ready");
         let now = Process::read(init.pid).expect("it is the box's init");
-        assert_eq!((now.command.as_str(), now.parent), ("min-init", spare.pid));
-        let (next, _) = ready(env);
-        assert_ne!(next.pid, spare.pid);
+        assert_eq!((now.command.as_str(), now.parent), ("min-init", keeper.pid));
+        let after = ready(env);
+        assert!(after.iter().all(|(spare, _)| spare.pid != keeper.pid));
         run.write(b"\n");
         run.wait().assert_code(5);
         check(env, "another");
@@ -47,61 +65,65 @@ for_each_user! {
 
     /// Nothing can be made ahead: every box is made when it is asked for, and is the same.
     fn a_cold_start(env) {
-        env.hooks().fail("keeper.blank.before_clone", Errno::NOMEM);
-        env.boxes();
-        env.hooks().wait_fired("keeper.blank.before_clone.fail");
+        fail_ahead(env, "keeper.blank.before_clone");
+        env.hooks().disarm("keeper.blank.before_clone.fails");
         check(env, "cold");
+        check(env, "cold-too");
     }
 
     /// What cannot be made when it is asked for either fails the start, by name.
     fn a_cold_start_that_fails(env) {
         for point in ["keeper.blank.before_clone", "keeper.blank.after_clone"] {
             env.stop_all();
-            env.hooks().fail(point, Errno::NOMEM);
-            env.boxes();
-            env.hooks().wait_fired(&format!("{point}.fail"));
-            env.hooks().fail(point, Errno::NOMEM);
+            fail_ahead(env, point);
             env.run(["true"]).run().assert_code(125);
             let ending = env.newest()["ending"].clone();
             assert_eq!(ending["reason"], "start_failed", "{ending}");
             assert_eq!(ending["detail"]["errno"], Errno::NOMEM.raw_os_error(), "{ending}");
+            env.hooks().disarm(&format!("{point}.fails"));
             env.run(["true"]).run().assert_code(0);
         }
     }
 
     /// Somebody kills what waits: a box is made all the same.
-    fn a_killed_blank_box(env) {
+    fn killed_blank_boxes(env) {
         env.boxes();
-        let (_, init) = ready(env);
-        init.kill();
-        check(env, "one");
-        let (spare, init) = ready(env);
-        spare.kill();
-        init.wait_gone(LIMIT);
-        check(env, "two");
+        for (_, init) in ready(env) {
+            init.kill();
+        }
+        check(env, "without-init");
+        check(env, "without-init-too");
+        for (spare, init) in ready(env) {
+            spare.kill();
+            init.wait_gone(LIMIT);
+        }
+        check(env, "without-keeper");
     }
 
-    /// Nothing of it outlives the daemon, nor one that was killed the next.
+    /// Nothing of it outlives the daemon, and what was killed not the next daemon's start.
     fn nothing_is_left(env) {
         env.boxes();
-        let (spare, init) = ready(env);
+        let first = ready(env);
         env.kill_daemon();
-        spare.wait_gone(LIMIT);
-        init.wait_gone(LIMIT);
+        for (spare, init) in first {
+            spare.wait_gone(LIMIT);
+            init.wait_gone(LIMIT);
+        }
         assert_eq!(places(env).len(), 0);
         env.boxes();
-        let (spare, _) = ready(env);
+        for (spare, _) in ready(env) {
+            spare.kill();
+        }
         let left = places(env);
-        assert_eq!(left.len(), 1);
-        spare.kill();
+        assert!(!left.is_empty());
         env.kill_daemon();
         env.boxes();
         ready(env);
-        assert!(!places(env).contains(&left[0]), "a place is left: {left:?}");
+        assert!(left.iter().all(|place| !places(env).contains(place)), "left: {left:?}");
     }
 
-    /// A place that vanishes is made anew in the box's own directory.
-    fn a_lost_place(env) {
+    /// Places that vanish are made anew in the box's own directory.
+    fn lost_places(env) {
         env.boxes();
         ready(env);
         std::fs::remove_dir_all(env.state_dir().join("blank")).unwrap();

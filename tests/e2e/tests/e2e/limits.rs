@@ -30,10 +30,15 @@ fn limits_memory(env: &TestEnv) -> bool {
     minimal_testkit::need::met("memory cgroup", there, "no control group limits memory here")
 }
 
-fn wait_for_no_groups(env: &TestEnv, beside: usize) {
+/// Waits until the only control groups are those of keepers that wait for a box, whose pids end
+/// their names.
+fn wait_for_no_groups_of_boxes(env: &TestEnv) {
     wait_until("the boxes' control groups are gone", LIMIT, || {
-        let left = cgroups::of(env.state_dir());
-        if left.len() <= beside { Ok(()) } else { Err(left) }
+        let spares: Vec<_> =
+            env.find("min-spare").iter().map(|it| format!(".{}", it.pid)).collect();
+        let mut left = cgroups::of(env.state_dir());
+        left.retain(|group| !spares.iter().any(|pid| group.to_string_lossy().ends_with(pid)));
+        if left.is_empty() { Ok(()) } else { Err(left) }
     });
 }
 
@@ -139,22 +144,17 @@ for_each_user! {
         assert_eq!(env.newest()["ending"]["reason"], "signal");
     }
 
-    /// Control groups go with their boxes, however these end; only those of the keeper that waits
-    /// for the next box are there.
+    /// Control groups go with their boxes, however these end; only those of keepers that wait for the
+    /// next box are there.
     fn nothing_is_left_on_the_host(env) {
         if !limits_memory(env) {
             return;
         }
-        wait_until("the next box's groups are there alone", LIMIT, || {
-            let groups = cgroups::of(env.state_dir());
-            if (1..=2).contains(&groups.len()) { Ok(()) } else { Err(groups) }
-        });
-        let spare = cgroups::of(env.state_dir()).len();
         for _ in 0..3 {
             env.run_sh("exit 3").run().assert_code(3);
         }
         env.min(["run", "--", "/nonexistent"]).run().assert_code(127);
-        wait_for_no_groups(env, spare);
+        wait_for_no_groups_of_boxes(env);
         // By a keeper that is killed while there is no daemon, long enough after the start that it
         // has left them, and one that still is in them.
         let old = env.detached("sleep 86492");
@@ -167,8 +167,19 @@ for_each_user! {
         }
         env.min(["wait", &old]).run().assert_code(125);
         env.min(["wait", &young]).run().assert_code(125);
-        wait_for_no_groups(env, spare);
+        wait_for_no_groups_of_boxes(env);
+        // And of keepers that waited for a box when they were killed.
+        let spare = env.wait_for_process("min-spare");
+        wait_until("it is in its groups", LIMIT, || {
+            let groups = cgroups::of(env.state_dir());
+            let of_it = |group: &std::path::PathBuf| group.to_string_lossy().ends_with(&format!(".{}", spare.pid));
+            if groups.iter().any(of_it) { Ok(()) } else { Err(groups) }
+        });
+        spare.kill();
         env.stop_all();
-        wait_for_no_groups(env, 0);
+        wait_until("no group is left", LIMIT, || {
+            let left = cgroups::of(env.state_dir());
+            if left.is_empty() { Ok(()) } else { Err(left) }
+        });
     }
 }
