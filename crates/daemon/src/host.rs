@@ -10,7 +10,8 @@ use minimal_store::StateDir;
 use tokio::sync::watch;
 
 use crate::index::Index;
-use crate::launcher::{KeeperLauncher, Readiness};
+use crate::launcher::KeeperLauncher;
+use crate::spares::BlankDirs;
 
 /// How long a box that was just born has the processors for itself, before another keeper is made
 /// ahead: what starts fast often ends fast.
@@ -24,6 +25,7 @@ pub(crate) struct Host {
     pub(crate) state: StateDir,
     pub(crate) index: Arc<Index>,
     pub(crate) launcher: Box<dyn KeeperLauncher>,
+    pub(crate) blank_dirs: BlankDirs,
     /// The host's name.
     pub(crate) name: String,
     /// Which boot this is.
@@ -64,6 +66,7 @@ impl Host {
             state: parts.state,
             index: Arc::default(),
             launcher: parts.launcher,
+            blank_dirs: BlankDirs::default(),
             name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             boot_id: boot_id(),
             version: VersionInfo {
@@ -115,20 +118,24 @@ impl Host {
         Ok(pass)
     }
 
-    /// Has keepers made ahead for the boxes to come, when no box is being born. Called after each
+    /// Has keepers and directories made ahead for the boxes to come, when no box is being born. Called after each
     /// birth, so that the last of several does it.
     pub(crate) fn make_ahead(self: &Arc<Self>) {
         let host = Arc::clone(self);
         let born = self.born.fetch_add(1, Ordering::Relaxed) + 1;
         tokio::spawn(async move {
-            if host.launcher.readiness() != Readiness::None {
+            if host.launcher.is_ready() {
                 tokio::time::sleep(BREATHER).await;
             }
-            if host.births.receiver_count() > 0 || host.launcher.readiness() == Readiness::All {
+            if host.births.receiver_count() > 0 {
                 return;
             }
             let making = Arc::clone(&host);
-            drop(tokio::task::spawn_blocking(move || making.launcher.make_ahead()).await);
+            let make = move || {
+                making.launcher.make_ahead();
+                making.blank_dirs.fill(&making.state);
+            };
+            drop(tokio::task::spawn_blocking(make).await);
             tokio::time::sleep(QUIET).await;
             if host.born.load(Ordering::Relaxed) == born {
                 host.launcher.calm_down();

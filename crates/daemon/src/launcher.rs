@@ -27,8 +27,8 @@ pub(crate) trait KeeperLauncher: std::fmt::Debug + Send + Sync {
     /// There is no keeper.
     fn launch(&self) -> Result<UnixStream, LaunchError>;
 
-    /// How many keepers are ready.
-    fn readiness(&self) -> Readiness;
+    /// Whether a keeper is ready.
+    fn is_ready(&self) -> bool;
 
     /// Makes as many keepers ahead as are wanted. What fails here fails again for a box, and is told
     /// then.
@@ -46,17 +46,6 @@ pub(crate) trait KeeperLauncher: std::fmt::Debug + Send + Sync {
 
     /// What is known of this host.
     fn isolation(&self) -> Isolation;
-}
-
-/// Whether keepers are ready ahead of their boxes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Readiness {
-    /// None is.
-    None,
-    /// Fewer are than are wanted.
-    Some,
-    /// As many are as are wanted.
-    All,
 }
 
 /// No keeper can be made.
@@ -179,12 +168,8 @@ impl KeeperLauncher for NurseryLauncher {
         }
     }
 
-    fn readiness(&self) -> Readiness {
-        match (self.spares.is_empty(), self.spares.lacks()) {
-            (true, _) => Readiness::None,
-            (false, true) => Readiness::Some,
-            (false, false) => Readiness::All,
-        }
+    fn is_ready(&self) -> bool {
+        !self.spares.is_empty()
     }
 
     fn make_ahead(&self) {

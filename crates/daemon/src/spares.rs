@@ -1,9 +1,11 @@
-//! Keepers made ahead of their boxes.
+//! What is made ahead of its box: keepers, and directories.
 
 use std::collections::VecDeque;
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use minimal_proto::error::Chain;
+use minimal_store::{BlankDir, StateDir};
 use rustix::net::{RecvFlags, recv};
 
 /// How many are kept ready: with one, each start that follows another at once would wait.
@@ -71,6 +73,31 @@ impl Spares {
     /// Lets go of all: they have become out of date.
     pub(crate) fn clear(&self) {
         self.held().ready.clear();
+    }
+}
+
+/// Directories for boxes to come.
+#[derive(Debug, Default)]
+pub(crate) struct BlankDirs {
+    ready: Mutex<Vec<BlankDir>>,
+}
+
+impl BlankDirs {
+    /// One, if there is any.
+    pub(crate) fn take(&self) -> Option<BlankDir> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    /// Makes some. What fails here fails again for a box, and is told then.
+    pub(crate) fn fill(&self, state: &StateDir) {
+        while self.ready.lock().unwrap_or_else(PoisonError::into_inner).len() < MOST {
+            match state.blank_dir() {
+                Ok(dir) => self.ready.lock().unwrap_or_else(PoisonError::into_inner).push(dir),
+                Err(error) => {
+                    return tracing::warn!(error = %Chain(&error), "no directory is made ahead");
+                }
+            }
+        }
     }
 }
 

@@ -34,4 +34,4 @@ pub use log::{
     Appended, Chunk, FrameOut, LogError, LogReader, LogWriter, figures, since_offset, tail_offset,
 };
 pub use record::{Denied, Record};
-pub use state_dir::{CreateError, Entry, ListError, ReapError, StateDir, StateDirError};
+pub use state_dir::{BlankDir, CreateError, Entry, ListError, ReapError, StateDir, StateDirError};

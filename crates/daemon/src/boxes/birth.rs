@@ -181,7 +181,15 @@ fn make(host: &Host, id: BoxId, spec: Spec, created: Created) -> Result<Made, Er
     pass("daemon.create.before_dir")?;
     host.launcher.prepare().map_err(|error| error.to_body())?;
     let ts = Timestamp::now();
-    let dir = host.state.create_box(id, &spec, created.clone(), ts).map_err(|error| {
+    let ahead = host.blank_dirs.take().and_then(|blank| {
+        // One that somebody has removed, or a disk that has filled up since: seen, and told, below.
+        host.state.create_box_in(blank, id, &spec, created.clone(), ts).ok()
+    });
+    let made = match ahead {
+        Some(dir) => Ok(dir),
+        None => host.state.create_box(id, &spec, created.clone(), ts),
+    };
+    let dir = made.map_err(|error| {
         let code = match error {
             CreateError::NoSpace { .. } => ErrorCode::NoSpace,
             CreateError::LongSpec { .. } => ErrorCode::InvalidSpec,

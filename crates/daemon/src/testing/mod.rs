@@ -25,7 +25,7 @@ pub(crate) use lock::LockHolder;
 use crate::api;
 use crate::boxes::load;
 use crate::host::{Host, Parts};
-use crate::launcher::{KeeperLauncher, LaunchError, Readiness};
+use crate::launcher::{KeeperLauncher, LaunchError};
 use crate::socket::Socket;
 
 /// How long anything in a test may take.
@@ -62,8 +62,8 @@ impl KeeperLauncher for FakeLauncher {
         Ok(ours)
     }
 
-    fn readiness(&self) -> Readiness {
-        Readiness::All
+    fn is_ready(&self) -> bool {
+        true
     }
 
     fn make_ahead(&self) {}

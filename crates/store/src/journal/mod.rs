@@ -16,6 +16,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
 use minimal_proto::Event;
+use rustix::fs::OFlags;
 
 pub use reader::{JournalReader, Tail};
 pub use writer::JournalWriter;
@@ -38,11 +39,19 @@ pub const RESERVE: u64 = 8 << 10;
 /// of an ordinary life beside it.
 const STEP: u64 = 16 << 10;
 
-/// Makes the journal of a new box with its first event.
-pub(crate) fn create(dir: BorrowedFd<'_>, event: &Event) -> io::Result<()> {
+/// Makes the journal of a box to come, with room for the events of an ordinary life.
+pub(crate) fn create(dir: BorrowedFd<'_>) -> io::Result<()> {
+    preallocate::extend(&regular::create(dir, JOURNAL)?, 0, STEP)
+}
+
+/// Writes the first event.
+pub(crate) fn begin(dir: BorrowedFd<'_>, event: &Event) -> io::Result<()> {
     let line = line(event);
-    let file = regular::create(dir, JOURNAL)?;
-    preallocate::extend(&file, 0, allocation(line.len() as u64 + RESERVE))?;
+    let file = regular::open(dir, JOURNAL, OFlags::RDWR)?;
+    let (from, to) = (file.metadata()?.len(), allocation(line.len() as u64 + RESERVE));
+    if from < to {
+        preallocate::extend(&file, from, to)?;
+    }
     file.write_all_at(&line, 0)
 }
 

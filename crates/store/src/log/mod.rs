@@ -18,6 +18,7 @@ use std::path::PathBuf;
 
 pub use locate::{figures, since_offset, tail_offset};
 pub use reader::{Chunk, FrameOut, LogReader};
+pub(crate) use writer::create;
 pub use writer::{Appended, LogWriter};
 
 /// The first bytes of output are never dropped for their age, so that how a box began can always

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -349,6 +349,13 @@ impl LogWriter {
 }
 
 /// Makes and opens `log/`.
+/// Makes the log of a box to come: its directory, and a first segment without a frame.
+pub(crate) fn create(box_dir: BorrowedFd<'_>) -> io::Result<()> {
+    rustix::fs::mkdirat(box_dir, LOG, PRIVATE_DIR)?;
+    let log = segment::open_dir_at(box_dir)?.ok_or(Errno::NOENT)?;
+    regular::create(log.as_fd(), &segment::name(0)).map(drop)
+}
+
 fn make_dir(box_dir: &OwnedFd) -> io::Result<OwnedFd> {
     if let Some(log) = segment::open_dir_at(box_dir.as_fd())? {
         return Ok(log);

@@ -1,5 +1,6 @@
 //! The state directory: where all boxes are.
 
+mod blank;
 mod create;
 mod open;
 mod reap;
@@ -7,12 +8,13 @@ mod reap;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use minimal_proto::BoxId;
 use rustix::fs::{Dir, Mode, OFlags};
 
+pub use blank::BlankDir;
 pub use create::CreateError;
 pub use open::StateDirError;
 pub use reap::ReapError;
@@ -24,8 +26,8 @@ const FORMAT: &str = "format";
 const BOXES: &str = "boxes";
 const REAPING: &str = "reaping";
 
-/// What the name of an unfinished box directory begins with.
-const NEW: &str = ".new-";
+/// Where directories are made before they are a box's.
+const NEW: &str = "new";
 
 /// The state directory, held open.
 #[derive(Debug)]
@@ -33,6 +35,7 @@ pub struct StateDir {
     path: PathBuf,
     fd: OwnedFd,
     boxes: OwnedFd,
+    new: OwnedFd,
     reaping: OwnedFd,
 }
 
@@ -80,8 +83,7 @@ impl StateDir {
         BoxDir::open_at(self.boxes.as_fd(), Path::new(&id.to_string()), &self.box_path(id))
     }
 
-    /// Every name in `boxes/`, boxes first and oldest first. Unfinished directories are no boxes
-    /// and are left out.
+    /// Every name in `boxes/`, boxes first and oldest first.
     ///
     /// # Errors
     /// It cannot be listed.
@@ -90,7 +92,6 @@ impl StateDir {
             .map_err(|source| ListError { path: self.path.join(BOXES), source })?;
         let mut entries: Vec<Entry> = names
             .into_iter()
-            .filter(|name| !name.as_bytes().starts_with(NEW.as_bytes()))
             .map(|name| match name.to_str().and_then(|text| text.parse().ok()) {
                 Some(id) => Entry::Box(id),
                 None => Entry::Foreign(name),

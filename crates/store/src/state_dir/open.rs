@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{BOXES, FORMAT, REAPING, StateDir, names, open_dir};
+use super::{BOXES, FORMAT, NEW, REAPING, StateDir, names, open_dir};
 use crate::regular::{self, PRIVATE_DIR};
 
 /// The version of everything in the state directory.
@@ -150,8 +150,9 @@ impl StateDir {
         check_mode(&path, &fd)?;
         check_format(&path, fd.as_fd())?;
         let boxes = subdirectory(&path, fd.as_fd(), BOXES)?;
+        let new = subdirectory(&path, fd.as_fd(), NEW)?;
         let reaping = subdirectory(&path, fd.as_fd(), REAPING)?;
-        Ok(Self { path, fd, boxes, reaping })
+        Ok(Self { path, fd, boxes, new, reaping })
     }
 }
 

@@ -3,14 +3,13 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use minimal_proto::BoxId;
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
 
-use super::{BOXES, NEW, REAPING, StateDir, names};
+use super::{NEW, REAPING, StateDir, names};
 use crate::hook;
 use crate::remove::{RemoveError, remove_tree};
 
@@ -100,20 +99,20 @@ impl StateDir {
         Ok(found.iter().filter_map(|name| name.to_str()?.parse().ok()).collect())
     }
 
-    /// Finishes what a crash interrupted: removes everything in `reaping/`, and the unfinished
-    /// directories in `boxes/`. For the daemon, at its start, before it makes boxes. Returns what
+    /// Finishes what a crash interrupted: removes everything in `reaping/`, and what was made in `new/`
+    /// for boxes that never were. For the daemon, at its start, before it makes boxes. Returns what
     /// could not be removed; none of it is a box.
     #[must_use]
     pub fn finish_reaping(&self) -> Vec<ReapError> {
         let mut errors = Vec::new();
-        for (dir, name, prefix) in [(&self.reaping, REAPING, ""), (&self.boxes, BOXES, NEW)] {
+        for (dir, name) in [(&self.reaping, REAPING), (&self.new, NEW)] {
             let found = names(dir.as_fd());
             let found = found.unwrap_or_else(|source| {
                 errors.push(ReapError::List { path: self.path.join(name), source });
                 Vec::new()
             });
-            let doomed = found.into_iter().filter(|f| f.as_bytes().starts_with(prefix.as_bytes()));
-            errors.extend(doomed.filter_map(|f| self.remove(dir.as_fd(), name, f).err()));
+            errors
+                .extend(found.into_iter().filter_map(|f| self.remove(dir.as_fd(), name, f).err()));
         }
         errors
     }

@@ -24,7 +24,7 @@ fn it_is_made_private_with_what_is_above_it_and_opens_again() {
         assert_eq!(fs::read_to_string(path.join("format")).unwrap(), "1\n");
         assert_eq!(state.box_ids().unwrap(), []);
     }
-    for made in ["a", "a/b", "a/b/state", "a/b/state/boxes", "a/b/state/reaping"] {
+    for made in ["a", "a/b", "a/b/state", "a/b/state/boxes", "a/b/state/new", "a/b/state/reaping"] {
         assert_eq!(mode(&root.path().join(made)), 0o700, "{made}");
     }
 }
@@ -177,7 +177,7 @@ fn a_listing_has_boxes_first_and_no_unfinished_ones() {
     create(&fixture.state, 3);
     create(&fixture.state, 2);
     let boxes = fixture.state.path().join("boxes");
-    fs::create_dir(boxes.join(format!(".new-{}", id(4)))).unwrap();
+    let blank = fixture.state.blank_dir().unwrap();
     fs::create_dir(boxes.join(id(5).to_string().to_uppercase())).unwrap();
     fs::write(boxes.join("notes"), "").unwrap();
     let foreign = |name: &str| Entry::Foreign(name.into());
@@ -186,6 +186,10 @@ fn a_listing_has_boxes_first_and_no_unfinished_ones() {
     let boxes = [1, 2, 3].map(|n| Entry::Box(id(n)));
     assert_eq!(entries[..3], boxes);
     assert_eq!(entries[3..], [foreign(&upper), foreign("notes")]);
+    let new = fixture.state.path().join("new");
+    assert_eq!(fs::read_dir(&new).unwrap().count(), 1);
+    drop(blank);
+    assert_eq!(fs::read_dir(&new).unwrap().count(), 0, "one that is not used goes");
 }
 
 #[test]
@@ -205,12 +209,13 @@ fn what_a_crash_left_is_finished() {
     fixture.state.condemn(id(1)).unwrap();
     assert!(!fixture.dir.is_linked(), "it is no box from here on");
     let boxes = fixture.state.path().join("boxes");
-    fs::create_dir_all(boxes.join(".new-something/fs")).unwrap();
+    fs::create_dir_all(fixture.state.path().join("new/1-0/fs")).unwrap();
     fs::create_dir(boxes.join("theirs")).unwrap();
     drop(StateDir::open(fixture.state.path()).unwrap());
     let errors = fixture.state.finish_reaping();
     assert!(errors.is_empty(), "{errors:?}");
     assert_eq!(fs::read_dir(fixture.state.path().join("reaping")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(fixture.state.path().join("new")).unwrap().count(), 0);
     assert_eq!(fs::read_dir(&boxes).unwrap().count(), 1, "what is not ours stays");
 }
 

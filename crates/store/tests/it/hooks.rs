@@ -67,7 +67,7 @@ impl World {
         assert!(errors.is_empty(), "{errors:?}");
         let boxes = state.box_ids().unwrap();
         let count = |name: &str| fs::read_dir(state.path().join(name)).unwrap().count();
-        assert_eq!((count("boxes"), count("reaping")), (boxes.len(), 0));
+        assert_eq!((count("boxes"), count("new"), count("reaping")), (boxes.len(), 0, 0));
         boxes
     }
 }

@@ -138,23 +138,22 @@ fn aftermath(env: &TestEnv, name: &str) {
         if left.is_empty() { Ok(()) } else { Err(left) }
     });
     env.wait_for_no_process("sleep 8659");
-    let unfinished: Vec<_> = std::fs::read_dir(env.state_dir().join("boxes"))
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .filter(|name| name.starts_with('.'))
-        .collect();
-    if !unfinished.is_empty() {
+    if !left_by_others(env).is_empty() {
         // Left by a daemon that was killed: the next one sweeps it.
         env.kill_daemon();
         env.boxes();
-        for name in unfinished {
-            assert!(!env.state_dir().join("boxes").join(&name).exists(), "{name} is left");
-        }
+        assert_eq!(left_by_others(env), [""; 0]);
     }
     // The same again, without the fault.
     env.min(["run", "--rm", "--", "sh", "-c", "exit 43"]).run().assert_code(43);
+}
+
+/// Directories for boxes to come that are not the living daemon's: they bear the pid of theirs.
+fn left_by_others(env: &TestEnv) -> Vec<String> {
+    let own = env.daemon().map(|daemon| format!("{}-", daemon.pid)).unwrap_or_default();
+    let entries = std::fs::read_dir(env.state_dir().join("new")).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| own.is_empty() || !name.starts_with(&own)).collect()
 }
 
 /// Arms a fault of this kind at each point in turn.
