@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use minimal_proto::spec::DEFAULT_USER;
 use minimal_proto::stream::Stream;
 use minimal_proto::{BoxName, Signal, State};
 
@@ -176,6 +177,10 @@ pub struct RunArgs {
     /// Where in the box to start; relative: below /workbench
     #[arg(short, long, value_name = "DIR")]
     pub workdir: Option<OsString>,
+    /// As whom: `box`, `root`, another name of the box's, or a uid
+    #[arg(short, long, value_name = "USER", default_value = DEFAULT_USER)]
+    #[arg(hide_default_value = true)]
+    pub user: String,
     /// Name the box; without one it is named after its program
     #[arg(long)]
     pub name: Option<BoxName>,

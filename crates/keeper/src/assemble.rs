@@ -36,6 +36,8 @@ pub(crate) struct Assembly {
     generated: usize,
     /// Where memory of ours is mounted.
     memory: Vec<&'static str>,
+    /// Whom the root knows by name.
+    accounts: Option<etc::Accounts>,
 }
 
 impl Assembly {
@@ -51,6 +53,7 @@ impl Assembly {
             held: Vec::new(),
             generated: 0,
             memory: Vec::new(),
+            accounts: None,
         }
     }
 
@@ -71,6 +74,11 @@ impl Assembly {
     /// What was left out, and why; and what is to be written.
     pub(crate) fn into_parts(self) -> (LeftOut, HeldFiles) {
         (self.left_out, self.held)
+    }
+
+    /// Whom the root knows by name, once it has such files.
+    pub(crate) fn take_accounts(&mut self) -> Option<etc::Accounts> {
+        self.accounts.take()
     }
 
     /// Takes one step.
@@ -137,7 +145,9 @@ impl Assembly {
             Step::HostName(name) => Ok(rustix::system::sethostname(name.as_bytes())?),
             Step::Loopback => network::loopback_up(),
             // Init goes on to pass signals to everything in the box, and to nothing else.
-            Step::DropPrivileges => creds::drop_privileges(CapabilitySet::KILL),
+            Step::DropPrivileges => {
+                creds::drop_privileges(CapabilitySet::KILL, CapabilitySet::empty())
+            }
         }
     }
 
@@ -230,7 +240,7 @@ impl Assembly {
         Ok(())
     }
 
-    fn accounts(&self, path: &str) -> io::Result<()> {
+    fn accounts(&mut self, path: &str) -> io::Result<()> {
         // Without them there are no system accounts, and a box has its own all the same.
         let read = |name| std::fs::read(Path::new("/etc").join(name)).unwrap_or_default();
         let text = |name| String::from_utf8_lossy(&read(name)).into_owned();
@@ -243,6 +253,7 @@ impl Assembly {
         ] {
             self.file(&format!("{path}/{name}"), mode, &contents)?;
         }
+        self.accounts = Some(accounts);
         Ok(())
     }
 

@@ -9,8 +9,7 @@ use std::path::PathBuf;
 use minimal_proto::spec::Workspace;
 use minimal_proto::{BoxId, BoxName, Spec};
 
-use crate::etc;
-use crate::users::BOX_USER;
+use crate::etc::{self, Account};
 
 /// Where the workspace is in a box.
 pub const WORKBENCH: &str = "/workbench";
@@ -36,6 +35,8 @@ pub enum Given {
     Home,
     /// `fs/tmp` of the box directory.
     Tmp,
+    /// `fs/root` of the box directory, the home of a box's root.
+    RootHome,
     /// The caller's project.
     Project,
     /// The caller's project below a layer that takes the changes.
@@ -185,6 +186,9 @@ impl Plan {
         let hosts = format!("127.0.0.1 localhost\n::1 localhost\n127.0.1.1 {name}\n");
         let files = vec![(HOSTS, hosts), (HOSTNAME, format!("{name}\n"))];
         let mut steps = vec![Step::HostName(name.to_string())];
+        if is_root(&spec.execution.user) {
+            steps.push(Step::Give(Given::RootHome, "root"));
+        }
         steps.extend(workspace.map(|given| Step::Give(given, "workbench")));
         let mut working_directory = PathBuf::from(WORKBENCH);
         if let Some(cwd) = &spec.execution.cwd {
@@ -230,7 +234,7 @@ impl fmt::Display for Step {
                     "show the project at /{path}, with changes kept in a layer of the box's own"
                 )
             }
-            Self::Give(Given::Workbench | Given::Home | Given::Tmp, path) => {
+            Self::Give(Given::Workbench | Given::Home | Given::RootHome | Given::Tmp, path) => {
                 write!(f, "give the box a directory of its own, kept with its record, at /{path}")
             }
             Self::EnterRoot => f.write_str("enter the root and let go of the host's"),
@@ -239,6 +243,11 @@ impl fmt::Display for Step {
             Self::DropPrivileges => f.write_str("drop every capability and the means to gain any"),
         }
     }
+}
+
+/// Whether a spec's user is the box's root, by name or number.
+fn is_root(user: &str) -> bool {
+    user == "root" || user.parse() == Ok(0)
 }
 
 /// The plan in words, for `min run --explain`.
@@ -259,7 +268,8 @@ pub fn explain(spec: &Spec, name: &BoxName) -> Vec<String> {
     }
     let program = spec.execution.exec.first().map(|program| program.to_lossy()).unwrap_or_default();
     lines.push(format!(
-        "as user box ({BOX_USER}), in {}, execute {program} with {} further arguments",
+        "as user {}, in {}, execute {program} with {} further arguments",
+        spec.execution.user,
         plan.working_directory.display(),
         spec.execution.exec.len().saturating_sub(1),
     ));
@@ -268,16 +278,20 @@ pub fn explain(spec: &Spec, name: &BoxName) -> Vec<String> {
 
 /// The environment every entrypoint starts from, before the spec's own variables.
 #[must_use]
-pub fn base_environment(id: BoxId, name: &BoxName) -> Vec<(String, String)> {
+pub(crate) fn base_environment(
+    id: BoxId,
+    name: &BoxName,
+    account: &Account,
+) -> Vec<(String, String)> {
     [
-        ("HOME", HOME),
+        ("HOME", account.home.as_str()),
         ("LANG", "C.UTF-8"),
-        ("LOGNAME", "box"),
+        ("LOGNAME", &account.name),
         ("MINIMAL_BOX_ID", &id.to_string()),
         ("MINIMAL_BOX_NAME", name.as_str()),
         ("PATH", PATH),
         ("SHELL", "/bin/sh"),
-        ("USER", "box"),
+        ("USER", &account.name),
     ]
     .map(|(key, value)| (key.to_owned(), value.to_owned()))
     .to_vec()
@@ -333,6 +347,15 @@ mod tests {
         });
         assert!(bind.steps.contains(&Step::Give(Given::Project, "workbench")));
         assert_eq!(bind.project, Some("/p".into()));
+    }
+
+    #[test]
+    fn root_has_a_home_and_nobody_else_needs_one() {
+        let has = |user: &str| {
+            let plan = plan(|spec| spec.execution.user = user.to_owned());
+            plan.steps.contains(&Step::Give(Given::RootHome, "root"))
+        };
+        assert_eq!([has("root"), has("0"), has("box"), has("1000")], [true, true, false, false]);
     }
 
     #[test]

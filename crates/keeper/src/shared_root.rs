@@ -13,6 +13,7 @@ use minimal_linux::namespaces::{self, IdRange};
 use minimal_linux::seccomp::Filter;
 
 use crate::assemble::{Assembly, LeftOut};
+use crate::etc::Accounts;
 use crate::limits::HostLimits;
 use crate::plan::shared_root;
 use crate::users::Users;
@@ -29,6 +30,8 @@ pub(crate) struct SharedRoot {
     pub(crate) left_out: LeftOut,
     /// Who the users of boxes are.
     pub(crate) users: Users,
+    /// Whom boxes know by name.
+    pub(crate) accounts: Accounts,
     /// The uid map of boxes, in ids of the host.
     pub(crate) uid_map: Vec<IdRange>,
     /// What their processes may not ask of the kernel.
@@ -62,13 +65,14 @@ impl SharedRoot {
             assembly.take(&step).map_err(|error| (step.to_string(), error))?;
         }
         rustix::process::umask(before);
+        let accounts = assembly.take_accounts().unwrap_or_default();
         let (mut left_out, _) = assembly.into_parts();
         let limits = HostLimits::find(state_dir);
         left_out.extend(lack.map(|why| ("subordinate_ids".to_owned(), why.to_owned())));
         let own = namespaces::own_uid_map()
             .map_err(|error| ("read our own uid map".to_owned(), error))?;
         let uid_map = users.map_on_the_host(&own);
-        Ok(Self { place, left_out, users, uid_map, filter, limits })
+        Ok(Self { place, left_out, users, uid_map, accounts, filter, limits })
     }
 
     /// A detached copy for one box. Only a process in the nursery's mount namespace can make it.

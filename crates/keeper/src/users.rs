@@ -84,6 +84,24 @@ impl Users {
         lines
     }
 
+    /// The lowest and the highest id that a box has.
+    #[must_use]
+    pub(crate) const fn first_and_last(self) -> (u32, u32) {
+        match self {
+            Self::Range { .. } | Self::Subordinate => (0, RANGE - 1),
+            Self::Single => (BOX_USER, BOX_USER),
+        }
+    }
+
+    /// An id of the box as the keeper's namespace numbers it; none if the box has no such id.
+    #[must_use]
+    pub(crate) fn outside(self, id: u32) -> Option<u32> {
+        self.map().into_iter().find_map(|line| {
+            let distance = id.checked_sub(line.inside)?;
+            (distance < line.count).then(|| line.outside + distance)
+        })
+    }
+
     /// The id that init becomes, where there is more than one.
     #[must_use]
     pub(crate) const fn init_id(self) -> u32 {
@@ -161,16 +179,12 @@ mod tests {
             inside.dedup();
             assert_eq!(inside.len(), count, "{users:?}");
         }
-        let at = |wanted| {
-            let map = Users::Subordinate.map();
-            let line =
-                map.iter().find(|line| (line.inside..line.inside + line.count).contains(&wanted));
-            line.map(|line| line.outside + (wanted - line.inside))
-        };
+        let at = |id| Users::Subordinate.outside(id);
         assert_eq!(
             [at(0), at(999), at(1000), at(1001), at(65_535), at(65_536)],
             [Some(1), Some(1000), Some(0), Some(1001), Some(65_535), None]
         );
+        assert_eq!([Users::Single.outside(0), Users::Single.outside(1000)], [None, Some(0)]);
         assert_eq!(Users::Subordinate.root(), at(0));
         assert_eq!(Some(Users::Subordinate.owner()), at(BOX_USER));
     }

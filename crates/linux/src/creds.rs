@@ -35,16 +35,19 @@ pub enum GroupsKept {
     Yes,
 }
 
-/// Gives up every capability for good but `kept` (inheritable and ambient ones included), and the
-/// right to gain any by exec: an empty bounding set and no_new_privs.
+/// Gives up every capability but `kept` (inheritable and ambient ones included), and for good the
+/// right to gain any that is not in `bounding`: that is the bounding set, and no_new_privs. What an
+/// exec leaves is the rule of capabilities(7): uid 0 goes on with `bounding`, others with none.
 ///
 /// # Errors
 /// What prctl(2) or capset(2) says.
-pub fn drop_privileges(kept: CapabilitySet) -> io::Result<()> {
+pub fn drop_privileges(kept: CapabilitySet, bounding: CapabilitySet) -> io::Result<()> {
     // The bounding set first: dropping from it needs CAP_SETPCAP, which the next step gives up.
     for number in 0..=last_capability()? {
         let one = CapabilitySet::from_bits_retain(1 << number);
-        rustix::thread::remove_capability_from_bounding_set(one)?;
+        if !bounding.contains(one) {
+            rustix::thread::remove_capability_from_bounding_set(one)?;
+        }
     }
     rustix::thread::clear_ambient_capability_set()?;
     let sets =

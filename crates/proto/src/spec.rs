@@ -82,6 +82,10 @@ pub struct ExecutionSection {
     pub exec: Vec<ByteString>,
     /// Where it starts, in the box. Absent: the workspace. Relative: below the workspace.
     pub cwd: Option<ByteString>,
+    /// Who runs it: a name that the box's `/etc/passwd` has, or a uid. One that the box has no user
+    /// for fails the start.
+    #[serde(default = "box_user")]
+    pub user: String,
     /// Environment by name.
     pub env: BTreeMap<String, EnvSource>,
     /// Ended with reason `timeout` after this many milliseconds, counted from its start on the
@@ -89,6 +93,13 @@ pub struct ExecutionSection {
     pub timeout_ms: Option<u64>,
     /// How long a stop or timeout waits between TERM and KILL, in milliseconds.
     pub stop_grace_ms: u64,
+}
+
+/// Default of [`ExecutionSection::user`].
+pub const DEFAULT_USER: &str = "box";
+
+fn box_user() -> String {
+    DEFAULT_USER.to_owned()
 }
 
 /// Where a variable's value comes from.
@@ -240,6 +251,7 @@ impl Spec {
             execution: ExecutionSection {
                 exec,
                 cwd: None,
+                user: box_user(),
                 env: BTreeMap::new(),
                 timeout_ms: None,
                 stop_grace_ms: DEFAULT_STOP_GRACE_MS,
@@ -270,6 +282,9 @@ impl Spec {
         }
         if execution.cwd.as_ref().is_some_and(has_nul) {
             return Err(SpecError::Nul { key: "execution.cwd".to_owned() });
+        }
+        if !is_user(&execution.user) {
+            return Err(SpecError::User { user: execution.user.clone() });
         }
         let mut given = std::collections::BTreeSet::new();
         for (name, value) in values {
@@ -320,6 +335,12 @@ impl Spec {
     }
 }
 
+/// Whether it can be a user's name (useradd(8) takes up to 32 bytes) or number.
+fn is_user(user: &str) -> bool {
+    let fits = |c: char| c.is_ascii_graphic() && !matches!(c, ':' | '/' | ',');
+    (1..=32).contains(&user.len()) && user.chars().all(fits) && !user.starts_with(['-', '+'])
+}
+
 /// What is wrong with a spec.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
@@ -334,6 +355,12 @@ pub enum SpecError {
     Nul {
         /// Where.
         key: String,
+    },
+    /// Neither a name nor a number.
+    #[error("`{user}` is neither a user's name nor a uid (execution.user)")]
+    User {
+        /// What was given.
+        user: String,
     },
     /// A variable's name is empty or has `=` in it.
     #[error("`{name}` cannot be a variable's name")]
@@ -387,6 +414,11 @@ mod tests {
         assert_eq!(check(&Spec::task(vec!["".into()])), Err(SpecError::EmptyProgram));
         let nul = Spec::task(vec!["a".into(), "b\0c".into()]);
         assert_eq!(check(&nul), Err(SpecError::Nul { key: "execution.exec[1]".into() }));
+        for user in ["", "a b", "a:b", "-1", "+x", "a/b", "a,b", "caf\u{e9}", &"x".repeat(33)] {
+            let mut wrong = Spec::task(vec!["a".into()]);
+            wrong.execution.user = user.to_owned();
+            assert_eq!(check(&wrong), Err(SpecError::User { user: user.to_owned() }));
+        }
         let mut given = Spec::task(vec!["a".into()]);
         given.execution.env.insert("TOKEN".into(), EnvSource::Given);
         assert_eq!(check(&given), Err(SpecError::MissingValue { name: "TOKEN".into() }));

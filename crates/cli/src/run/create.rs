@@ -46,6 +46,7 @@ pub fn request(context: &Context, args: &RunArgs) -> Result<CreateBox, Failure> 
     spec.execution.env = values.keys().map(|name| (name.clone(), EnvSource::Given)).collect();
     spec.execution.timeout_ms = args.timeout.map(milliseconds);
     spec.execution.cwd = args.workdir.clone().map(ByteString::from);
+    spec.execution.user.clone_from(&args.user);
     spec.machine.ram.max = args.ram.map_or(Max::Auto, Max::At);
     spec.machine.pids.max = args.pids.map_or(Max::Auto, Max::At);
     if args.workspace == WorkspaceArg::Bind {

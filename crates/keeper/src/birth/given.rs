@@ -16,7 +16,7 @@ use minimal_proto::ending::StartFault;
 use minimal_store::BoxDir;
 use rustix::fs::{Mode, OFlags};
 
-use super::own_files::make_directory;
+use super::own_files::{self, make_directory};
 use super::{BirthError, at, readable_before};
 use crate::assemble::GivenMounts;
 use crate::plan::{Given, Plan, Step};
@@ -37,6 +37,8 @@ pub(super) fn prepare(
         let mount = match (given, &plan.project) {
             (Given::Project, Some(project)) => project_itself(project, users)?,
             (Given::ProjectBelow, Some(project)) => project_below(project, box_dir, users)?,
+            (Given::RootHome, _) => own_files::root_home(box_dir, users)
+                .map_err(at("make the home of the box's root"))?,
             // What every box has is made with it (`own_files`).
             (_, None) | (Given::Workbench | Given::Home | Given::Tmp, _) => continue,
         };

@@ -11,12 +11,11 @@ use minimal_linux::seccomp::Filter;
 use minimal_linux::{Child, creds, fds, limits, namespaces, signals};
 use minimal_proto::ending::StartFault;
 use minimal_store::hook;
-use rustix::thread::CapabilitySet;
 
+use super::identity::Identity;
 use super::{BirthError, at, readable_before};
 use crate::assemble::{Assembly, GivenMounts};
 use crate::plan::Plan;
-use crate::users::BOX_USER;
 
 /// A report of joiner or entrypoint: a tag, a detail, and a number (pid or errno), so small that a
 /// write to a pipe is whole (pipe(7), PIPE_BUF).
@@ -33,7 +32,7 @@ const STEPS: [&str; 6] = [
     "hide the process that enters the box",
     "enter the box's namespaces",
     "make the entrypoint's process",
-    "become the box's user",
+    "become the user",
     "enter the working directory",
     "drop privileges",
 ];
@@ -47,6 +46,8 @@ pub(super) struct Order<'a> {
     pub(super) path: &'a [u8],
     /// What is done in the box before, and where it starts.
     pub(super) plan: &'a Plan,
+    /// As whom.
+    pub(super) identity: &'a Identity,
     /// What it may not ask of the kernel.
     pub(super) filter: &'a Filter,
     /// How many processes its user may have, where no control group says.
@@ -153,7 +154,8 @@ fn finish(plan: &Plan, given: GivenMounts) -> Result<(), Failure> {
 
 fn become_entrypoint(order: &Order<'_>, streams: [BorrowedFd<'_>; 3]) -> Result<(), Failure> {
     let user = || -> io::Result<()> {
-        creds::become_user(BOX_USER, BOX_USER)?;
+        let account = &order.identity.account;
+        creds::become_user(account.uid, account.gid)?;
         // The change of user made us visible again.
         creds::hide_from_others()?;
         // Its own session and group: a signal for it reaches it and its children, and nobody else.
@@ -169,8 +171,9 @@ fn become_entrypoint(order: &Order<'_>, streams: [BorrowedFd<'_>; 3]) -> Result<
         fds::close_on_exec_from(3)?;
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         limits::set_for_box(order.process_limit);
+        let capabilities = order.identity.capabilities();
         signals::reset();
-        creds::drop_privileges(CapabilitySet::empty())?;
+        creds::drop_privileges(capabilities, capabilities)?;
         // Last: it forbids much of what was done here. It needs no_new_privs.
         order.filter.install()
     };

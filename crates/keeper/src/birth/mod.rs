@@ -12,6 +12,7 @@
 
 mod blank;
 mod given;
+mod identity;
 mod init;
 mod joiner;
 mod own_files;
@@ -31,13 +32,14 @@ use minimal_proto::spec::EnvSource;
 use minimal_store::{BoxDir, LifeLock};
 
 pub(crate) use blank::Blank;
+use identity::Identity;
 pub(crate) use init::{END_WHEN_EMPTY, TERM_ALL};
 pub(crate) use own_files::sweep as sweep_blanks;
 
+use crate::etc::Account;
 use crate::limits::{self, Cgroups, InForce};
 use crate::plan::{Plan, base_environment};
 use crate::shared_root::SharedRoot;
-use crate::users::Users;
 
 /// How long entering the box and executing the program may take.
 const EXEC_LIMIT: Duration = Duration::from_secs(30);
@@ -102,11 +104,13 @@ pub(crate) fn give_birth(
         blank.give_to(box_dir, life_lock).ok()?;
         Some(blank)
     });
+    let identity = Identity::find(&start.spec.execution.user, nursery)?;
     let limits = limits::set(&start.spec.machine, cgroups, &nursery.limits, nursery.users)?;
     let plan = Plan::for_spec(&start.spec, &start.name);
-    let (program, path) = program(start).map_err(at("lay out arguments and environment"))?;
+    let (program, path) =
+        program(start, &identity.account).map_err(at("lay out arguments and environment"))?;
     let given = given::prepare(&plan, box_dir, nursery.users)?;
-    let pipes = Pipes::new(start.options.input, nursery.users).map_err(at("make pipes"))?;
+    let pipes = Pipes::new(start.options.input, &identity).map_err(at("make pipes"))?;
     let mut blank = match ahead.filter(|blank| blank.await_lock().is_ok()) {
         Some(blank) => blank,
         None => {
@@ -121,13 +125,14 @@ pub(crate) fn give_birth(
         program: &program,
         path: &path,
         plan: &plan,
+        identity: &identity,
         filter: &nursery.filter,
         process_limit: limits.process_limit,
     };
     let entrypoint = joiner::start(blank.init(), &order, given, pipes.inner(), EXEC_LIMIT)?;
     let (init, lifeline, assembled) = blank.into_parts();
     let left_out = nursery.left_out.iter().cloned().chain(assembled.left_out);
-    let enforcement = enforcement(nursery, left_out, assembled.groups, limits);
+    let enforcement = enforcement(nursery, &identity, left_out, assembled.groups, limits);
     Ok(Newborn {
         init,
         lifeline,
@@ -141,6 +146,7 @@ pub(crate) fn give_birth(
 
 fn enforcement(
     nursery: &SharedRoot,
+    identity: &Identity,
     left_out: impl Iterator<Item = (String, String)>,
     groups: GroupsKept,
     in_force: InForce,
@@ -152,6 +158,12 @@ fn enforcement(
             why: "a namespace with one user cannot give up the caller's groups".to_owned(),
         });
     }
+    if identity.is_root() && in_force.process_limit.is_some() {
+        missing.push(Missing {
+            what: "pids".to_owned(),
+            why: "it is counted by user, and root of the box may become any".to_owned(),
+        });
+    }
     missing.extend(in_force.missing);
     Enforcement {
         namespaces: BOX_NAMESPACES.iter().map(|name| (*name).to_owned()).collect(),
@@ -160,17 +172,17 @@ fn enforcement(
         network: "none".to_owned(),
         no_new_privs: true,
         seccomp: true,
-        capabilities: Vec::new(),
+        capabilities: identity.capability_names(),
         limits: in_force.limits,
         missing,
     }
 }
 
 /// Lays out what is executed, and the path it is searched on.
-fn program(start: &Start) -> io::Result<(Program, Vec<u8>)> {
+fn program(start: &Start, account: &Account) -> io::Result<(Program, Vec<u8>)> {
     let execution = &start.spec.execution;
     let mut environment: std::collections::BTreeMap<Vec<u8>, Vec<u8>> =
-        base_environment(start.box_id, &start.name)
+        base_environment(start.box_id, &start.name, account)
             .into_iter()
             .map(|(name, value)| (name.into_bytes(), value.into_bytes()))
             .collect();
@@ -201,18 +213,10 @@ struct Pipes {
 }
 
 impl Pipes {
-    fn new(input: bool, users: Users) -> io::Result<Self> {
+    fn new(input: bool, identity: &Identity) -> io::Result<Self> {
         let pipe = || -> io::Result<(OwnedFd, OwnedFd)> {
             let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-            if let Users::Range { .. } = users {
-                // A program that opens /dev/stdout opens the pipe anew, which its owner may.
-                let owner = users.owner();
-                rustix::fs::fchown(
-                    &read,
-                    Some(rustix::fs::Uid::from_raw(owner)),
-                    Some(rustix::fs::Gid::from_raw(owner)),
-                )?;
-            }
+            identity.own(read.as_fd())?;
             Ok((read, write))
         };
         let stdin = if input { Some(pipe()?) } else { None };

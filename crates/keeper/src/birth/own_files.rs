@@ -21,6 +21,9 @@ const BLANKS: &str = "blank";
 /// What they are called in a box directory.
 const FILES: &str = "fs";
 
+/// What the home of the box's root is called, if it has been one's.
+const ROOT_HOME: &str = "root";
+
 /// What each is called, and its mode.
 const DIRECTORIES: [(Given, &str, u32); 3] = [
     (Given::Home, "home", 0o700),
@@ -87,6 +90,19 @@ impl Drop for OwnFiles {
 fn open(at: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(at, path, flags, Mode::empty())?)
+}
+
+/// The home of the box's root, made where it is needed: its directory and a mount of it.
+pub(super) fn root_home(box_dir: &BoxDir, users: Users) -> io::Result<OwnedFd> {
+    let files = open(box_dir.dir_fd(), Path::new(FILES))?;
+    make_directory(files.as_fd(), ROOT_HOME, 0o700, users)?;
+    if let Some(root) = users.root() {
+        let (uid, gid) = (Some(Uid::from_raw(root)), Some(Gid::from_raw(root)));
+        rustix::fs::chownat(&files, ROOT_HOME, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?;
+    }
+    let mount = clone_tree(files.as_fd(), Path::new(ROOT_HOME), Reach::One)?;
+    restrict(mount.as_fd(), Restrictions::OWN, Reach::One)?;
+    Ok(mount)
 }
 
 /// Makes a directory that belongs to the box's user, unless it is there.

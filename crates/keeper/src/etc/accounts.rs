@@ -24,7 +24,7 @@ pub(crate) struct Account {
 
 /// All users and groups of a box: root, box, nobody, and the host's system accounts, since files
 /// and packages of the system name them. None of the host's people.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Accounts {
     users: Vec<Account>,
     /// Name and id.
@@ -61,6 +61,23 @@ impl Accounts {
         }));
         groups.extend([("box".to_owned(), BOX_USER), ("nogroup".to_owned(), NOBODY)]);
         Self { users, groups }
+    }
+
+    /// The user of this name or uid. A number need not have a name; its group is then of the same
+    /// number.
+    pub(crate) fn find(&self, user: &str) -> Option<Account> {
+        if let Some(account) = self.users.iter().find(|account| account.name == user) {
+            return Some(account.clone());
+        }
+        let uid: u32 = user.parse().ok()?;
+        let named = self.users.iter().find(|account| account.uid == uid);
+        Some(named.cloned().unwrap_or_else(|| Account {
+            name: uid.to_string(),
+            uid,
+            gid: uid,
+            home: "/".to_owned(),
+            shell: "/bin/sh".to_owned(),
+        }))
     }
 
     /// `/etc/passwd`.
@@ -115,6 +132,11 @@ mod tests {
              nobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n"
         );
         assert_eq!(accounts.group(), "root:x:0:\nadm:x:4:\nbox:x:1000:\nnogroup:x:65534:\n");
+        let id = |user: &str| accounts.find(user).map(|it| (it.name, it.uid, it.gid));
+        assert_eq!(id("daemon"), Some(("daemon".to_owned(), 1, 1)));
+        assert_eq!(id("1000"), Some(("box".to_owned(), 1000, 1000)));
+        assert_eq!(id("4242"), Some(("4242".to_owned(), 4242, 4242)));
+        assert_eq!([id("alice"), id(""), id("4294967296")], [None, None, None]);
         assert!(accounts.shadow().starts_with("root:*:::::::\ndaemon:*:::::::\n"));
         assert!(accounts.gshadow().contains("adm:*::\n"));
     }

@@ -7,7 +7,7 @@
 mod accounts;
 mod public_copy;
 
-pub(crate) use accounts::Accounts;
+pub(crate) use accounts::{Account, Accounts};
 pub(crate) use public_copy::public_copy;
 
 /// Names in the host's `/etc` that boxes do not get even where everybody may read them: what says

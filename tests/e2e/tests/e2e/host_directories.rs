@@ -67,8 +67,12 @@ fn permissions_of_the_host_hold_against_a_root_daemon() {
                 echo group > $d/group; chmod 640 $d/group; echo open > $d/open; done; \
                 chmod 755 /opt /usr/local /usr/local/etc";
     let script = "for d in /opt /usr/local/etc; do cat $d/key $d/group; cat $d/open; done; exit 0";
-    let output = on_a_host_with(&env, host, ["run", "--", "sh", "-c", script]).run();
-    output.assert_code(0).assert_stdout("open\nopen\n");
-    let stderr = &output.stderr;
-    assert_eq!(stderr.matches("Permission denied").count(), 4, "{output}");
+    for user in ["box", "root"] {
+        let output =
+            on_a_host_with(&env, host, ["run", "-u", user, "--", "sh", "-c", script]).run();
+        output.assert_code(0).assert_stdout("open\nopen\n");
+        assert_eq!(output.stderr.matches("Permission denied").count(), 4, "{output}");
+        // The next one's directories are those of another namespace, and seen by another daemon.
+        env.stop_all();
+    }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use minimal_testkit::{Account, TestEnv, for_each_kind_of_user, need};
+use minimal_testkit::{Account, LIMIT, TestEnv, for_each_kind_of_user, need, wait_until};
 use serde_json::{Value, json};
 
 /// First subordinate id of an account; none where it has no line.
@@ -56,6 +56,96 @@ for_each_kind_of_user! {
         assert_eq!(kept, enforcement["users"] == "single", "{enforcement}");
         assert_eq!(names(&enforcement).contains(&"subordinate_ids"), kept, "{enforcement}");
     }
+
+    /// `-u root`: every right over the box's own files and users, none over what the box is made of.
+    /// Where a box has one user it is refused, and nothing ran.
+    fn root_of_a_box(env) {
+        let script = "id -un; echo $HOME; cd && touch here; touch /workbench/x; \
+                      chown 33:33 /workbench/x; stat -c %u /workbench/x; su -s /bin/sh box -c 'id -un'; \
+                      grep -E '^(CapPrm|CapBnd|NoNewPrivs)' /proc/self/status | cut -f2; \
+                      { echo x > /proc/sys/kernel/core_pattern; } 2>/dev/null && echo core_pattern; \
+                      mount -t tmpfs none /tmp 2>/dev/null && echo mounts; \
+                      unshare -U true 2>/dev/null && echo namespaces; \
+                      mknod /tmp/null c 1 3 2>/dev/null && echo devices; \
+                      cat /proc/1/environ >/dev/null 2>&1 && echo environ; \
+                      readlink /proc/1/exe /proc/1/root /proc/1/fd/* 2>/dev/null && echo fds; \
+                      head -c1 /proc/1/mem >/dev/null 2>&1 && echo memory; \
+                      touch /etc/x /usr/x 2>/dev/null && echo writes; kill -9 1; echo done";
+        let output = env.min(["run", "-u", "root", "--", "sh", "-c", script]).run();
+        let record = env.newest();
+        if needs_more_users(&record) {
+            output.assert_code(125).assert_stdout("").assert_stderr_has("one user");
+            assert_eq!((&record["state"], &record["started_at"]), (&json!("failed"), &Value::Null));
+            return;
+        }
+        output.assert_code(0).assert_stdout(
+            "root\n/root\n33\nbox\n00000000200405fb\n00000000200405fb\n1\ndone\n",
+        );
+        let capabilities = record["enforcement"]["capabilities"].to_string();
+        assert!(capabilities.contains("CAP_CHOWN") && !capabilities.contains("ADMIN"), "{record}");
+        env.run_sh("true").run().assert_code(0);
+        assert_eq!(env.newest()["enforcement"]["capabilities"], json!([]));
+    }
+
+    /// By name, by number, unknown, and what can be no user.
+    fn other_users(env) {
+        let id_of = |user: &str| env.min(["run", "-u", user, "--", "sh", "-c", "id -u; echo $USER"]).run();
+        for user in ["box", "1000"] {
+            id_of(user).assert_code(0).assert_stdout("1000\nbox\n");
+        }
+        id_of("nosuch").assert_code(125).assert_stderr_has("no such user");
+        for (user, expected) in [("daemon", "1\ndaemon\n"), ("4242", "4242\n4242\n")] {
+            let output = id_of(user);
+            if needs_more_users(&env.newest()) {
+                output.assert_code(125).assert_stderr_has("one user");
+            } else {
+                output.assert_code(0).assert_stdout(expected);
+            }
+        }
+        let output = id_of("70000");
+        output.assert_code(125).assert_stdout("");
+        for wrong in ["", "a b", "a:b", "../x"] {
+            id_of(wrong).assert_code(2).assert_stderr_has("nothing was run");
+        }
+    }
+
+    /// What any user of a box wrote is deleted with it, however it is closed, owned and nested.
+    fn files_of_all_users_are_deleted(env) {
+        let script = "cd /workbench; mkdir -p a/b/c; touch a/b/c/f; chown -R 33:33 a; chmod 0 a/b/c a/b a; \
+                      mkdir -m 700 /tmp/r; touch /tmp/r/f; chown 65535:65535 /tmp/r; \
+                      for i in $(seq 300); do mkdir -m 700 deep_directory_name && cd deep_directory_name; done; \
+                      touch f; exit 0";
+        let output = env.min(["run", "-u", "root", "--", "sh", "-c", script]).run();
+        if !needs_more_users(&env.newest()) {
+            output.assert_code(0);
+        }
+        env.min(["rm", "sh-1"]).run().assert_code(0);
+        for place in ["boxes", "reaping"] {
+            let left: Vec<_> = fs::read_dir(env.state_dir().join(place)).unwrap().collect();
+            assert!(left.is_empty(), "{place}: {left:?}");
+        }
+    }
+
+    /// A daemon that died over such files is no reason for them to stay.
+    fn files_of_all_users_after_a_crash(env) {
+        let script = "mkdir -m 700 /tmp/r; touch /tmp/r/f; chown 33:33 /tmp/r; exit 0";
+        env.min(["run", "-u", "root", "--", "sh", "-c", script]).run();
+        env.hooks().kill("store.reap.after_rename");
+        env.min(["rm", "sh-1"]).run().assert_code(0);
+        env.hooks().wait_fired("store.reap.after_rename.kill");
+        env.min(["ls"]).run().assert_code(0);
+        let reaping = env.state_dir().join("reaping");
+        wait_until("the next daemon has deleted it", LIMIT, || {
+            let left: Vec<_> = fs::read_dir(&reaping).unwrap().flatten().map(|entry| entry.path()).collect();
+            if left.is_empty() { Ok(()) } else { Err(left) }
+        });
+    }
+}
+
+/// Whether a box could not be made since it needs more users than there are here.
+fn needs_more_users(record: &Value) -> bool {
+    let message = record["ending"]["detail"]["message"].as_str().unwrap_or_default();
+    message.contains("boxes have one user")
 }
 
 /// What is missing, by name.
