@@ -50,7 +50,9 @@ pub enum Lack {
 impl fmt::Display for Lack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ids { file, user, .. } => write!(f, "{file} gives {user} no {RANGE} ids"),
+            Self::Ids { file, user, .. } => {
+                write!(f, "{file} has no line that gives {user} {RANGE} ids")
+            }
             Self::Program { name } => write!(f, "there is no {name} on this host"),
         }
     }

@@ -179,3 +179,11 @@ pub fn own_uid_map() -> io::Result<Vec<IdRange>> {
     });
     Ok(ranges.collect())
 }
+
+/// Whether ids are the host's own: only then is uid 0 the host's root (user_namespaces(7): the
+/// initial namespace maps everything to itself).
+#[must_use]
+pub fn is_initial_user_namespace() -> bool {
+    let everything = [IdRange { inside: 0, outside: 0, count: u32::MAX }];
+    own_uid_map().is_ok_and(|map| map == everything)
+}

@@ -2,9 +2,13 @@
 
 use std::io;
 use std::io::{Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use rustix::fs::OFlags;
 
 use crate::fork::{Forked, exit_now, fork};
 use crate::namespaces::{self, IdRange, Setgroups};
+use crate::overlay::{self, Layers, Marks};
 
 /// A step that was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -22,6 +26,57 @@ pub struct ProbeFailure {
 /// # Errors
 /// The first step that was refused.
 pub fn user_namespaces() -> Result<(), ProbeFailure> {
+    in_a_child(&NAMESPACE_STEPS, enter_namespace)
+}
+
+/// Tries to lay an overlay as boxes have it over a system directory, in memory and in a child. The
+/// process must have one thread.
+///
+/// # Errors
+/// The first step that was refused.
+pub fn overlay() -> Result<(), ProbeFailure> {
+    in_a_child(&OVERLAY_STEPS, || {
+        let memory = enter_namespace()?;
+        let refused = |error| (NAMESPACE_STEPS.len(), error);
+        let layer = |name| -> io::Result<OwnedFd> {
+            rustix::fs::mkdirat(&memory, name, rustix::fs::Mode::RWXU)?;
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            Ok(rustix::fs::openat(&memory, name, flags, rustix::fs::Mode::empty())?)
+        };
+        let (lower, upper, work) = (
+            layer("lower").map_err(refused)?,
+            layer("upper").map_err(refused)?,
+            layer("work").map_err(refused)?,
+        );
+        let layers = Layers { lower: lower.as_fd(), upper: upper.as_fd(), work: work.as_fd() };
+        overlay::new(layers, Marks::User)
+            .map_err(|error| refused(io::Error::from_raw_os_error(error.errno)))
+    })
+}
+
+const NAMESPACE_STEPS: [&str; 3] = [
+    "make a user and mount namespace",
+    "map our own user in a user namespace",
+    "mount a tmpfs in a user namespace",
+];
+const OVERLAY_STEPS: [&str; 4] =
+    [NAMESPACE_STEPS[0], NAMESPACE_STEPS[1], NAMESPACE_STEPS[2], "mount an overlay"];
+
+fn enter_namespace() -> Result<OwnedFd, (usize, io::Error)> {
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    let refused = |step: usize| move |error: io::Error| (step, error);
+    namespaces::own_user_and_mounts().map_err(refused(0))?;
+    let one = |id| [IdRange { inside: 0, outside: id, count: 1 }];
+    namespaces::write_id_maps("self", &one(uid.as_raw()), &one(gid.as_raw()), Setgroups::Deny)
+        .map_err(refused(1))?;
+    crate::mount::new_file_system("tmpfs", &[], crate::mount::Restrictions::OWN).map_err(refused(2))
+}
+
+/// Attempts something in a child, which says by number which of the steps was refused.
+fn in_a_child<T>(
+    steps: &'static [&'static str],
+    attempt: impl FnOnce() -> Result<T, (usize, io::Error)>,
+) -> Result<(), ProbeFailure> {
     let failure = |step, error: &io::Error| ProbeFailure {
         step,
         errno: error.raw_os_error().unwrap_or(libc::EIO),
@@ -30,14 +85,10 @@ pub fn user_namespaces() -> Result<(), ProbeFailure> {
     match fork().map_err(|error| failure("make a process", &error))? {
         Forked::Child => {
             drop(answer);
-            if let Err(refused) = try_user_namespace() {
-                let mut message = vec![
-                    STEPS
-                        .iter()
-                        .position(|step| *step == refused.step)
-                        .map_or(0, |at| u8::try_from(at).expect("there are three steps")),
-                ];
-                message.extend_from_slice(&refused.errno.to_le_bytes());
+            if let Err((step, error)) = attempt() {
+                let mut message = vec![u8::try_from(step).unwrap_or(u8::MAX)];
+                let errno = error.raw_os_error().unwrap_or(libc::EIO);
+                message.extend_from_slice(&errno.to_le_bytes());
                 // The parent reads until the end; without it there is nobody to tell.
                 drop((&tell).write_all(&message));
             }
@@ -52,33 +103,10 @@ pub fn user_namespaces() -> Result<(), ProbeFailure> {
             match message.split_first() {
                 None => Ok(()),
                 Some((step, errno)) => Err(ProbeFailure {
-                    step: STEPS.get(usize::from(*step)).copied().unwrap_or(STEPS[0]),
+                    step: steps.get(usize::from(*step)).copied().unwrap_or("try it"),
                     errno: errno.try_into().map_or(libc::EIO, i32::from_le_bytes),
                 }),
             }
         }
     }
-}
-
-const STEPS: [&str; 3] = [
-    "make a user and mount namespace",
-    "map our own user in a user namespace",
-    "mount a tmpfs in a user namespace",
-];
-
-fn try_user_namespace() -> Result<(), ProbeFailure> {
-    let failure = |step: usize| {
-        move |error: io::Error| ProbeFailure {
-            step: STEPS[step],
-            errno: error.raw_os_error().unwrap_or(libc::EIO),
-        }
-    };
-    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
-    namespaces::own_user_and_mounts().map_err(failure(0))?;
-    let one = |id| [IdRange { inside: 0, outside: id, count: 1 }];
-    namespaces::write_id_maps("self", &one(uid.as_raw()), &one(gid.as_raw()), Setgroups::Deny)
-        .map_err(failure(1))?;
-    crate::mount::new_file_system("tmpfs", &[], crate::mount::Restrictions::OWN)
-        .map(drop)
-        .map_err(failure(2))
 }

@@ -22,6 +22,7 @@ mod remover;
 mod spare;
 
 pub use client::{Nursery, NurseryError};
+pub use outer::with_subordinate_ids;
 pub use process::main;
 
 use serde::{Deserialize, Serialize};

@@ -7,7 +7,7 @@
 
 use std::ffi::{CString, OsString};
 use std::io::{self, Read as _};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -54,7 +54,7 @@ impl Outer {
     pub(super) fn users(&self) -> Result<Users, Greeting> {
         match self {
             Self::Subordinate => Ok(Users::Subordinate),
-            Self::Same if is_initial_user_namespace() => {
+            Self::Same if namespaces::is_initial_user_namespace() => {
                 let read = |path| std::fs::read_to_string(path).unwrap_or_default();
                 let taken = [read("/etc/subuid"), read("/etc/subgid")].join("\n");
                 Users::reserve(&taken).ok_or_else(|| Greeting::Isolation {
@@ -129,19 +129,28 @@ fn enter_alone() -> Result<(), Greeting> {
         .map_err(refused("map our own user in a user namespace"))
 }
 
-/// The user namespace is made by a child of ours and entered once its maps are written: the
-/// programs that write them must be started from outside of it, and if they fail nothing has
-/// happened.
 fn enter_with_subordinate_ids() -> Result<(), String> {
+    let found = Subordinate::find(rustix::process::getuid().as_raw());
+    let namespace = with_subordinate_ids(&found.map_err(|lack| lack.to_string())?)
+        .map_err(|error| error.to_string())?;
+    namespaces::enter_user_namespace(namespace.as_fd())
+        .map_err(|error| format!("enter the namespace with them: {error}"))
+}
+
+/// A user namespace with our own id as 0 and subordinate ones from 1 on. It is made by a child of
+/// ours, to be entered once its maps are written: the programs that write them must be started
+/// from outside of it, and if they fail nothing has happened.
+///
+/// The process must have one thread.
+///
+/// # Errors
+/// What the programs say, or the kernel.
+pub fn with_subordinate_ids(found: &Subordinate) -> io::Result<OwnedFd> {
     let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    let found = Subordinate::find(uid).map_err(|lack| lack.to_string())?;
-    let namespace = namespaces::user_namespace(|pid| {
+    namespaces::user_namespace(|pid| {
         write_map(&found.uid_program, pid, uid, found.first_uid)?;
         write_map(&found.gid_program, pid, gid, found.first_gid)
     })
-    .map_err(|error| error.to_string())?;
-    namespaces::enter_user_namespace(namespace.as_fd())
-        .map_err(|error| format!("enter the namespace with them: {error}"))
 }
 
 /// Has newuidmap(1) or newgidmap(1) write a map: our own id as 0, subordinate ones from 1 on.
@@ -191,11 +200,4 @@ fn write_map(program: &str, pid: i32, own: u32, first: u32) -> io::Result<()> {
         Ok(false) => Err(failed(format!("no answer within {} s", PROGRAM_LIMIT.as_secs()))),
         Err(error) => Err(failed(error.to_string())),
     }
-}
-
-/// Whether ids are the host's own: only then is uid 0 the host's root (user_namespaces(7): the
-/// initial namespace maps everything to itself).
-fn is_initial_user_namespace() -> bool {
-    let everything = [IdRange { inside: 0, outside: 0, count: u32::MAX }];
-    namespaces::own_uid_map().is_ok_and(|map| map == everything)
 }

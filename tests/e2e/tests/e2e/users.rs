@@ -57,6 +57,30 @@ for_each_kind_of_user! {
         assert_eq!(names(&enforcement).contains(&"subordinate_ids"), kept, "{enforcement}");
     }
 
+    /// `min doctor` says which users a box has, and where there is one only, how to get more.
+    fn doctor(env) {
+        let output = env.min(["doctor", "-o", "json"]).run();
+        output.assert_code(0);
+        let json = output.json();
+        let check = |name: &str| {
+            let checks = json["checks"].as_array().unwrap();
+            checks.iter().find(|check| check["name"] == name).unwrap_or_else(|| panic!("{name}: {json}"))
+        };
+        let account = env.account();
+        let users = check("users of a box");
+        if account.is_root() || subordinate(account, "/etc/subuid").is_some() {
+            assert_eq!((&users["status"], &users["fix"]), (&json!("ok"), &Value::Null), "{users}");
+        } else {
+            assert_eq!(users["status"], "warn", "{users}");
+            assert!(users["fix"].as_str().unwrap().contains("usermod --add-subuids"), "{users}");
+        }
+        assert_eq!(check("overlay")["status"], "ok");
+        env.run_sh("true").run().assert_code(0);
+        let limits = env.newest()["enforcement"]["limits"].clone();
+        let is_limited = limits.as_array().unwrap().iter().any(|limit| limit["what"] == "ram");
+        assert_eq!(check("memory limit")["status"] == "ok", is_limited, "{json} {limits}");
+    }
+
     /// `-u root`: every right over the box's own files and users, none over what the box is made of.
     /// Where a box has one user it is refused, and nothing ran.
     fn root_of_a_box(env) {

@@ -114,6 +114,10 @@ pub(super) fn state_dir(path: &Path) -> Check {
             let fix = "set MINIMAL_STATE_DIR to a directory on a disk";
             Check::warn(name, format!("{message}: it is gone after a reboot"), fix)
         }
+        "overlay" => {
+            let fix = "set MINIMAL_STATE_DIR to a directory on a volume or disk";
+            Check::warn(name, format!("{message}: it can hold no layer of an overlay"), fix)
+        }
         "nfs" | "cifs" | "fuse" => {
             let fix = "set MINIMAL_STATE_DIR to a directory on a local disk";
             Check::warn(name, format!("{message}: locks and overlays may not work"), fix)

@@ -1,5 +1,6 @@
 //! `min doctor`: what this host can and cannot isolate, each with what to do.
 
+mod boxes;
 mod checks;
 
 use std::fmt::Write as _;
@@ -65,10 +66,13 @@ impl Check {
 pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     // First, while this process has one thread.
     let probed = minimal_linux::probe::user_namespaces();
+    let tried = probed.is_ok().then(boxes::Tried::now);
     let mut found = vec![
         checks::kernel(&rustix::system::uname().release().to_string_lossy()),
         checks::user_namespaces(probed, &Kernel::read()),
     ];
+    // Without namespaces there is nothing to say of what is made in them.
+    found.extend(tried.into_iter().flat_map(boxes::Tried::checks));
     match context.paths() {
         Ok(paths) => {
             found.push(state_dir(paths.state_dir.clone()).await);
