@@ -84,6 +84,12 @@ impl CallError {
         }
     }
 
+    /// Whether joining a box's streams may succeed later: no keeper answers yet, or the daemon has
+    /// not noticed the end of our own last connection.
+    pub(crate) fn is_passing(&self) -> bool {
+        matches!(self.code(), ErrorCode::Unresponsive | ErrorCode::InputHeld)
+    }
+
     /// Whether the same call may succeed once a daemon answers again.
     pub(crate) fn is_loss(&self) -> bool {
         match self {

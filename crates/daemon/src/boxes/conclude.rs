@@ -78,7 +78,10 @@ pub(crate) fn conclude(
     // Dropped last, so that the locks are held until the ending is on disk.
     let lock = LifeLock::open(dir)?;
     if !lock.try_both()? {
-        return Ok(Conclusion::Alive(lock.holders()?));
+        return match already_ended(dir) {
+            Some((record, log)) => Ok(Conclusion::Ended { record, log, written: false }),
+            None => Ok(Conclusion::Alive(lock.holders()?)),
+        };
     }
     let events = JournalReader::open(dir)?.read_new()?;
     let record = Record::fold(&events)?;
@@ -94,6 +97,15 @@ pub(crate) fn conclude(
     hook::point("daemon.reconcile.after_lost")?;
     clean_up(dir, &record);
     Ok(Conclusion::Ended { record: Box::new(journal.record().clone()), log, written: true })
+}
+
+/// The record of a box that somebody holds, if it has ended all the same: a keeper closes its socket
+/// after the ending is on disk, and cleans up before it lets go of its lock. Read after the socket
+/// was found closed, the journal is complete.
+fn already_ended(dir: &BoxDir) -> Option<(Box<Record>, LogFigures)> {
+    let events = JournalReader::open(dir).ok()?.read_new().ok()?;
+    let record = Record::fold(&events).ok().filter(|record| record.ending.is_some())?;
+    Some((Box::new(record), minimal_store::figures(dir).ok()?))
 }
 
 /// Removes what a keeper has left that was killed after it had told the ending, and before it had

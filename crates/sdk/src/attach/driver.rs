@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use minimal_proto::{BoxId, ErrorCode};
+use minimal_proto::BoxId;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
@@ -198,8 +198,7 @@ impl Driver {
             };
             match attempted {
                 Some(Ok(open)) => return Ok(open),
-                // A daemon that has not noticed the end of our last connection.
-                Some(Err(error)) if error.is_loss() || error.code() == ErrorCode::InputHeld => {
+                Some(Err(error)) if error.is_loss() || error.is_passing() => {
                     cause = error;
                 }
                 Some(Err(error)) => return Err(Some(Err(StreamError::Lost(error)))),

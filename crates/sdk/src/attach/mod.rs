@@ -155,6 +155,12 @@ pub(crate) async fn attach(
         let asked = Instant::now();
         match Connection::open(&client, id, &options, identity, options.from).await {
             Ok(open) => break open,
+            // The box is there: whether its keeper is, is found out by the daemon.
+            Err(error) if error.code() == ErrorCode::Unresponsive => {
+                if !backoff.pause().await {
+                    return Err(error);
+                }
+            }
             Err(error) => {
                 client.http().recover(&mut backoff, asked, Repeat::Safe, error).await?;
             }

@@ -17,6 +17,8 @@ enum Journey {
     Stop,
     /// A run whose keeper is killed, found by the next daemon.
     Lost,
+    /// A detached run that the next daemon finds alive.
+    Adopted,
     /// A run, and its deletion.
     Remove,
 }
@@ -35,6 +37,7 @@ const JOURNEYS: &[(&str, Journey)] = &[
     ("daemon.create.", Journey::Run),
     ("daemon.stream.", Journey::Run),
     ("daemon.stop.", Journey::Stop),
+    ("daemon.adopt.", Journey::Adopted),
     ("daemon.reap.", Journey::Remove),
     ("daemon.reconcile.", Journey::Lost),
 ];
@@ -84,6 +87,11 @@ fn travel(env: &TestEnv, journey: Journey, name: &str) {
             env.kill_daemon();
             keeper.kill();
             env.min(["wait", name]).run().assert_code(125);
+        }
+        Journey::Adopted => {
+            env.min(["run", "-d", "--name", name, "--", "sleep", "86592"]).run().assert_code(0);
+            env.kill_daemon();
+            env.min(["stop", name]).run().assert_code(0);
         }
         Journey::Remove => {
             env.min(["run", "--name", name, "--", "sh", "-c", "exit 42"]).run().assert_code(42);

@@ -60,6 +60,29 @@ for_each_user! {
         assert_eq!(ends, 1);
     }
 
+    /// A keeper that has closed its socket and still holds its lock has ended its box: a daemon that
+    /// had read the journal before that reads it again.
+    fn an_end_between_two_looks(env) {
+        let gate = Gate::new(env, "gate");
+        let script = format!("echo one; {}; echo two; exit 17", gate.wait());
+        let run = env
+            .min(["run", "--workspace", "bind", "--", "sh", "-c", &script])
+            .stdin("")
+            .spawn();
+        run.wait_for_stdout("one\n");
+        let (daemon, keeper) =
+            (env.hooks().pause("daemon.adopt.before_connect"), env.hooks().pause("keeper.end.closed"));
+        env.kill_daemon();
+        // It knows of the box, and has not connected.
+        let daemon = daemon.reached();
+        gate.open();
+        let keeper = keeper.reached();
+        daemon.release();
+        run.wait().assert_code(17).assert_stdout("one\ntwo\n");
+        assert_eq!(env.newest()["health"], "ok");
+        keeper.release();
+    }
+
     /// A `wait` and a `logs -f` that are under way go on with the next daemon.
     fn waiters_and_followers_go_on(env) {
         let gate = Gate::new(env, "gate");

@@ -35,6 +35,7 @@ use super::live::{COMMANDS, Command, Live};
 use super::seats::{Pin, Writer};
 use super::view::{Fate, View};
 use super::{Ended, sealed_at};
+use crate::hooks;
 use crate::host::Host;
 use crate::index::Entry;
 use requests::Requests;
@@ -45,8 +46,9 @@ const HELLO_LIMIT: Duration = Duration::from_secs(3);
 /// How long after the end a keeper has surely cleaned up after its box, if it lives.
 const CLEANED_UP: Duration = Duration::from_secs(1);
 
-/// Waits between looks at a box that somebody holds but nobody answers for. The first are short:
-/// the init of a keeper that was killed takes some milliseconds to follow it.
+/// Waits between looks at a box that somebody holds but nobody answers for. The first are short: the
+/// init of a keeper that was killed takes some milliseconds to follow it, and a keeper that is giving
+/// birth does not listen yet. Only who is still there after all of them does not answer.
 const LOOK_AGAIN: [Duration; 6] = [
     Duration::from_millis(5),
     Duration::from_millis(20),
@@ -165,17 +167,18 @@ impl Actor {
                 },
             };
             self.leave_seats();
-            match parting {
+            match &parting {
                 Parting::Ended if self.has_ending() || self.read_journal().await => {
                     break Look::Ended;
                 }
                 Parting::Ended => tracing::error!("the keeper told an ending that is not on disk"),
                 Parting::Vanished(error) if looks == 0 => {
-                    tracing::info!(error = %Chain(&error), "no connection to the keeper");
+                    tracing::info!(error = %Chain(error), "no connection to the keeper");
                 }
                 Parting::Vanished(_) => {}
             }
-            match self.conclude(looks).await {
+            let silent = matches!(parting, Parting::Vanished(LinkError::Silent));
+            match self.conclude(silent || looks >= LOOK_AGAIN.len()).await {
                 Look::Open => {}
                 look => break look,
             }
@@ -194,6 +197,7 @@ impl Actor {
     }
 
     async fn connect(&mut self) -> Result<Link, LinkError> {
+        hooks::pass("daemon.adopt.before_connect").await.map_err(LinkError::Io)?;
         let live = Arc::clone(&self.live);
         let greeting = async {
             let mut link = Link::connect(&live.dir).await.map_err(LinkError::Io)?;
@@ -278,8 +282,8 @@ impl Actor {
     }
 
     /// With no connection to a keeper: learns from the disk, and from who holds the locks, whether
-    /// the box has ended.
-    async fn conclude(&mut self, looks: usize) -> Look {
+    /// the box has ended. `patience_is_over`: who is there and does not answer is at fault.
+    async fn conclude(&mut self, patience_is_over: bool) -> Look {
         let (dir, boot_id) = (Arc::clone(&self.live.dir), self.host.boot_id.clone());
         let concluded =
             tokio::task::spawn_blocking(move || conclude(&dir, &Absence::Gone, &boot_id)).await;
@@ -294,11 +298,10 @@ impl Actor {
                 });
                 return Look::Ended;
             }
+            Ok(Conclusion::Alive(_)) if !patience_is_over => return Look::Open,
             Ok(Conclusion::Alive(holders)) if holders.keeper => {
                 "its keeper holds its lock but does not answer".to_owned()
             }
-            // They have milliseconds to follow it before that is worth a word.
-            Ok(Conclusion::Alive(_)) if looks < LOOK_AGAIN.len() => return Look::Open,
             Ok(Conclusion::Alive(_)) => {
                 "its keeper is gone, and its processes are not yet".to_owned()
             }

@@ -235,9 +235,13 @@ impl Actor {
         }
     }
 
-    /// Answers commands for a while in which there is no keeper to ask.
+    /// Answers commands for a while in which there is no keeper to ask. While it is still being
+    /// looked for they wait: for it, or for the box's end.
     pub(super) async fn answer_without_keeper(&mut self, pause: Duration) {
         let until = Instant::now() + pause;
+        if self.view.borrow().fault.is_none() {
+            return tokio::time::sleep_until(until).await;
+        }
         while let Ok(Some(command)) = tokio::time::timeout_at(until, self.commands.recv()).await {
             let error = no_keeper(&self.live, &self.view.borrow());
             match command {
