@@ -199,6 +199,9 @@ pub struct RunArgs {
     /// What is at /workbench: nothing, or the project itself, read-write
     #[arg(long, value_enum, default_value_t = WorkspaceArg::None)]
     pub workspace: WorkspaceArg,
+    /// What network the box has
+    #[arg(long, value_name = "MODE", value_enum, default_value_t = NetworkArg::None)]
+    pub network: NetworkArg,
     /// Give the command no input
     #[arg(long)]
     pub no_stdin: bool,
@@ -225,6 +228,16 @@ pub struct EndingArgs {
     /// The same, to an open descriptor
     #[arg(long, value_name = "N", conflicts_with = "ending_file")]
     pub ending_fd: Option<i32>,
+}
+
+/// `--network`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum NetworkArg {
+    /// None but a loopback of its own
+    None,
+    /// The host's: what you can reach, the box can reach
+    #[value(name = "host_ip")]
+    HostIp,
 }
 
 /// What a box has at /workbench.

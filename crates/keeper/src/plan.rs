@@ -6,7 +6,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use minimal_proto::spec::Workspace;
+use minimal_linux::fork::Network;
+use minimal_proto::spec::{NetworkMode, Workspace};
 use minimal_proto::{BoxId, BoxName, Spec};
 
 use crate::etc::{self, Account};
@@ -136,34 +137,57 @@ pub fn shared_root() -> Vec<Step> {
 /// The steps of a box that is nobody's yet, over the shared root: taken by its init, most often
 /// before there is a spec.
 #[must_use]
-pub fn blank() -> Vec<Step> {
-    vec![
+pub fn blank(network: Network) -> Vec<Step> {
+    let mut steps = vec![
         Step::CutOffMounts,
         Step::SharedRoot,
         Step::Memory("run", "mode=755"),
         Step::FileHeld(HOSTS),
         Step::FileHeld(HOSTNAME),
+        Step::FileHeld(RESOLVER),
         Step::Terminals("dev/pts"),
         Step::Memory("dev/shm", "mode=1777"),
         Step::Processes("proc"),
-        Step::Kernel("sys"),
         Step::Give(Given::Home, "home/box"),
         Step::Give(Given::Tmp, "tmp"),
         Step::Give(Given::Workbench, "workbench"),
-        Step::EnterRoot,
-        Step::Loopback,
-        Step::DropPrivileges,
-    ]
+    ];
+    match network {
+        // What there is to see in /sys is a network's, and seen only by whoever owns that.
+        Network::Own => steps.extend([Step::Kernel("sys"), Step::EnterRoot, Step::Loopback]),
+        Network::Makers => steps.push(Step::EnterRoot),
+    }
+    steps.push(Step::DropPrivileges);
+    steps
+}
+
+/// Whose network a box is in.
+#[must_use]
+pub(crate) const fn network(mode: NetworkMode) -> Network {
+    match mode {
+        NetworkMode::None => Network::Own,
+        NetworkMode::HostIp => Network::Makers,
+    }
 }
 
 const HOSTS: &str = "etc/hosts";
 const HOSTNAME: &str = "etc/hostname";
+const RESOLVER: &str = "etc/resolv.conf";
+
+/// What a file holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// This.
+    Text(String),
+    /// What the host's file of this path holds, as far as we may read it.
+    OfHost(&'static str),
+}
 
 /// What makes a blank box one of one spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// What is written to each [`Step::FileHeld`].
-    pub files: Vec<(&'static str, String)>,
+    pub files: Vec<(&'static str, Contents)>,
     /// What whoever enters the box first does there, in order.
     pub steps: Vec<Step>,
     /// The host's directory behind [`Given::Project`].
@@ -184,7 +208,16 @@ impl Plan {
             (Workspace::None | Workspace::Bind | Workspace::Overlay, _) => (None, None),
         };
         let hosts = format!("127.0.0.1 localhost\n::1 localhost\n127.0.1.1 {name}\n");
-        let files = vec![(HOSTS, hosts), (HOSTNAME, format!("{name}\n"))];
+        let resolver = match spec.network.mode {
+            // No name server, which a resolver then says at once.
+            NetworkMode::None => Contents::Text(String::new()),
+            NetworkMode::HostIp => Contents::OfHost("/etc/resolv.conf"),
+        };
+        let files = vec![
+            (HOSTS, Contents::Text(hosts)),
+            (HOSTNAME, Contents::Text(format!("{name}\n"))),
+            (RESOLVER, resolver),
+        ];
         let mut steps = vec![Step::HostName(name.to_string())];
         if is_root(&spec.execution.user) {
             steps.push(Step::Give(Given::RootHome, "root"));
@@ -258,10 +291,14 @@ pub fn explain(spec: &Spec, name: &BoxName) -> Vec<String> {
         shared_root().iter().map(|step| format!("once, for all boxes: {step}")).collect();
     lines.push(format!(
         "make namespaces of its own: {}",
-        minimal_linux::fork::BOX_NAMESPACES.join(", ")
+        network(spec.network.mode).namespaces().join(", ")
     ));
-    lines.extend(blank().iter().map(ToString::to_string));
-    lines.extend(plan.files.iter().map(|(path, _)| format!("write the box's name to its /{path}")));
+    lines.extend(blank(network(spec.network.mode)).iter().map(ToString::to_string));
+    lines.extend(plan.files.iter().map(|(path, contents)| match contents {
+        Contents::Text(text) if text.is_empty() => format!("leave its /{path} empty"),
+        Contents::Text(_) => format!("write the box's name to its /{path}"),
+        Contents::OfHost(host) => format!("write what the host's {host} holds to its /{path}"),
+    }));
     lines.extend(plan.steps.iter().map(ToString::to_string));
     if let Some(project) = &plan.project {
         lines.push(format!("the project is {}", project.display()));
@@ -309,7 +346,7 @@ mod tests {
 
     #[test]
     fn privileges_go_last_and_the_root_is_entered_before_them() {
-        let steps = blank();
+        let steps = blank(Network::Own);
         assert_eq!(steps.last(), Some(&Step::DropPrivileges));
         let at = |wanted: &Step| steps.iter().position(|step| step == wanted).unwrap();
         assert!(at(&Step::Processes("proc")) < at(&Step::EnterRoot));
@@ -327,7 +364,7 @@ mod tests {
 
     #[test]
     fn every_file_that_is_written_is_there() {
-        let held = |path| blank().contains(&Step::FileHeld(path));
+        let held = |path| blank(Network::Makers).contains(&Step::FileHeld(path));
         assert!(plan(|_| {}).files.iter().all(|(path, _)| held(path)));
     }
 

@@ -19,9 +19,25 @@ pub enum Forked {
     Child,
 }
 
-/// Which namespaces a box's init is born into (namespaces(7)): user, mount, pid, uts, ipc, cgroup
-/// and network, all new.
-pub const BOX_NAMESPACES: &[&str] = &["user", "mnt", "pid", "uts", "ipc", "cgroup", "net"];
+/// Whose network a box is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// A new network namespace, with a loopback of its own.
+    Own,
+    /// That of whoever makes the box.
+    Makers,
+}
+
+impl Network {
+    /// Which new namespaces a box's init is born into, by their names in /proc (namespaces(7)).
+    #[must_use]
+    pub const fn namespaces(self) -> &'static [&'static str] {
+        match self {
+            Self::Own => &["user", "mnt", "pid", "uts", "ipc", "cgroup", "net"],
+            Self::Makers => &["user", "mnt", "pid", "uts", "ipc", "cgroup"],
+        }
+    }
+}
 
 /// `struct clone_args` of clone3(2), as far as version 0 (64 bytes, Linux 5.3).
 #[repr(C)]
@@ -45,20 +61,23 @@ pub fn fork() -> io::Result<Forked> {
     clone(0, libc::SIGCHLD)
 }
 
-/// Makes the first process of new namespaces of every kind in [`BOX_NAMESPACES`].
+/// Makes the first process of new namespaces of every kind in [`Network::namespaces`].
 ///
 /// # Errors
 /// As [`fork`]; `EPERM` where user namespaces are refused, `ENOSPC` at their limit
 /// (`user.max_user_namespaces`).
-pub fn fork_into_new_namespaces() -> io::Result<Forked> {
+pub fn fork_into_new_namespaces(network: Network) -> io::Result<Forked> {
     let flags = libc::CLONE_NEWUSER
         | libc::CLONE_NEWNS
         | libc::CLONE_NEWPID
         | libc::CLONE_NEWUTS
         | libc::CLONE_NEWIPC
-        | libc::CLONE_NEWCGROUP
-        | libc::CLONE_NEWNET;
-    clone(u64::from(flags.cast_unsigned()), libc::SIGCHLD)
+        | libc::CLONE_NEWCGROUP;
+    let network = match network {
+        Network::Own => libc::CLONE_NEWNET,
+        Network::Makers => 0,
+    };
+    clone(u64::from((flags | network).cast_unsigned()), libc::SIGCHLD)
 }
 
 /// Makes a child of our *parent*: what a joiner does, so that the keeper itself can wait for what

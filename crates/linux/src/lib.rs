@@ -10,6 +10,8 @@ pub mod exec;
 pub mod fds;
 #[expect(unsafe_code, reason = "clone3 and _exit: rustix has no process creation")]
 pub mod fork;
+#[expect(unsafe_code, reason = "landlock: rustix lacks it")]
+pub mod landlock;
 #[expect(unsafe_code, reason = "mount_setattr: rustix lacks it")]
 pub mod mount;
 #[expect(unsafe_code, reason = "unshare may change the descriptor table; not with these flags")]

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags};
 
 use crate::Child;
-use crate::fork::{Forked, exit_now, fork};
+use crate::fork::{Forked, Network, exit_now, fork};
 
 /// A line of a user namespace's map: ids from `inside` on are those from `outside` on in the
 /// parent namespace (user_namespaces(7)).
@@ -90,20 +90,23 @@ fn unshare(flags: UnshareFlags) -> io::Result<()> {
     Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
 }
 
-/// Enters all the namespaces of a process that are of the kinds of
-/// [`crate::fork::BOX_NAMESPACES`]. The pid namespace holds for children only (setns(2)). Root and
-/// working directory become those of the mount namespace.
+/// Enters all the namespaces of a box's process that [`Network::namespaces`] names. The pid namespace
+/// holds for children only (setns(2)). Root and working directory become those of the mount
+/// namespace.
 ///
 /// # Errors
 /// What setns(2) says.
-pub fn join(process: &Child) -> io::Result<()> {
-    let kinds = ThreadNameSpaceType::USER
+pub fn join(process: &Child, network: Network) -> io::Result<()> {
+    let mut kinds = ThreadNameSpaceType::USER
         | ThreadNameSpaceType::MOUNT
         | ThreadNameSpaceType::PROCESS_ID
         | ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME
         | ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION
-        | ThreadNameSpaceType::CONTROL_GROUP
-        | ThreadNameSpaceType::NETWORK;
+        | ThreadNameSpaceType::CONTROL_GROUP;
+    // The maker's own is ours already, and entering it takes rights over whoever owns it.
+    if network == Network::Own {
+        kinds |= ThreadNameSpaceType::NETWORK;
+    }
     Ok(rustix::thread::move_into_thread_name_spaces(process.as_fd(), kinds)?)
 }
 

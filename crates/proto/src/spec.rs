@@ -162,6 +162,19 @@ pub struct NetworkSection {
 pub enum NetworkMode {
     /// A network of its own with loopback only.
     None,
+    /// The host's network, as the caller has it: its addresses, its ports, its loopback.
+    HostIp,
+}
+
+impl NetworkMode {
+    /// The word of spec and record.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::HostIp => "host_ip",
+        }
+    }
 }
 
 /// Section `machine`.

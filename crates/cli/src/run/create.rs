@@ -5,13 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use minimal_proto::api::{BoxRecord, CreateBox, StartOptions};
-use minimal_proto::spec::{EnvSource, Max, Workspace};
+use minimal_proto::spec::{EnvSource, Max, NetworkMode, Workspace};
 use minimal_proto::{ByteString, ErrorCode, Signal, Spec};
 use minimal_sdk::{CallError, Client};
 use uuid::Uuid;
 
 use super::{Signals, input};
-use crate::args::{RunArgs, WorkspaceArg};
+use crate::args::{NetworkArg, RunArgs, WorkspaceArg};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -49,6 +49,10 @@ pub fn request(context: &Context, args: &RunArgs) -> Result<CreateBox, Failure> 
     spec.execution.user.clone_from(&args.user);
     spec.machine.ram.max = args.ram.map_or(Max::Auto, Max::At);
     spec.machine.pids.max = args.pids.map_or(Max::Auto, Max::At);
+    spec.network.mode = match args.network {
+        NetworkArg::None => NetworkMode::None,
+        NetworkArg::HostIp => NetworkMode::HostIp,
+    };
     if args.workspace == WorkspaceArg::Bind {
         let Some(project) = &project else {
             return Err(Failure::new(

@@ -5,12 +5,12 @@
 //! whose blank box has come to harm, makes it when it is. There is no other way to make a box.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use minimal_linux::fork::{Forked, fork_into_new_namespaces};
+use minimal_linux::fork::{Forked, Network, fork_into_new_namespaces};
 use minimal_linux::namespaces::{Setgroups, write_id_maps};
 use minimal_linux::{Child, socket};
 use minimal_store::{BoxDir, LifeLock, hook};
@@ -19,11 +19,13 @@ use super::own_files::OwnFiles;
 use super::report::{self, Assembled};
 use super::{BirthError, at, init};
 use crate::assemble::Assembly;
-use crate::plan::{self, Plan};
+use crate::plan::{self, Contents, Plan};
 use crate::shared_root::SharedRoot;
 
 /// How long assembling a box may take: it only makes mounts, so this bounds a dead network mount.
 const ASSEMBLY_LIMIT: Duration = Duration::from_secs(30);
+/// How much of a file of the host's is copied, in bytes: resolv.conf(5) reads three name servers.
+const MOST_COPIED: u64 = 64 << 10;
 /// How long init may take to lock a byte of a file.
 const ADOPTION_LIMIT: Duration = Duration::from_secs(10);
 
@@ -60,26 +62,30 @@ pub(crate) struct Blank {
 }
 
 impl Blank {
-    /// Makes one whose directories are nobody's.
+    /// Makes one whose directories are nobody's, with the network that most boxes have.
     pub(crate) fn ahead(state_dir: &Path, nursery: &SharedRoot) -> Result<Self, BirthError> {
         let files = OwnFiles::of_nobody(state_dir);
-        Self::make(files.map_err(at("make directories for a box"))?, nursery)
+        Self::make(files.map_err(at("make directories for a box"))?, Network::Own, nursery)
     }
 
     /// Makes one for a box that is asked for now.
-    pub(super) fn now(box_dir: &BoxDir, nursery: &SharedRoot) -> Result<Self, BirthError> {
+    pub(super) fn now(
+        box_dir: &BoxDir,
+        network: Network,
+        nursery: &SharedRoot,
+    ) -> Result<Self, BirthError> {
         let files = OwnFiles::of_box(box_dir);
-        Self::make(files.map_err(at("open the box's own directories"))?, nursery)
+        Self::make(files.map_err(at("open the box's own directories"))?, network, nursery)
     }
 
-    fn make(files: OwnFiles, nursery: &SharedRoot) -> Result<Self, BirthError> {
-        let steps = plan::blank();
+    fn make(files: OwnFiles, network: Network, nursery: &SharedRoot) -> Result<Self, BirthError> {
+        let steps = plan::blank(network);
         let given = files.prepare(nursery.users).map_err(at("make the box's own directories"))?;
         let shared = nursery.copy().map_err(at("copy the root that all boxes share"))?;
         let assembly = Assembly::of_box(shared, given);
         let (lifeline, init_end) = socket::message_pair().map_err(at("make init's lifeline"))?;
         hook::point("keeper.blank.before_clone").map_err(at("make namespaces"))?;
-        let init = match fork_into_new_namespaces().map_err(at("make namespaces"))? {
+        let init = match fork_into_new_namespaces(network).map_err(at("make namespaces"))? {
             Forked::Child => {
                 // Our copy of the keeper's end: with it init would wait for ever for a keeper that
                 // died.
@@ -112,11 +118,20 @@ impl Blank {
         report::await_lock(&self.lifeline, ADOPTION_LIMIT)
     }
 
-    /// Writes what the box is called where programs look for it.
+    /// Writes what the box is called, and who resolves names for it, where programs look for it.
     pub(super) fn write_files(&mut self, plan: &Plan) -> io::Result<()> {
         for (path, file) in std::mem::take(&mut self.assembled.held) {
-            let contents = plan.files.iter().find(|(wanted, _)| *wanted == path);
-            File::from(file).write_all(contents.map_or("", |(_, contents)| contents).as_bytes())?;
+            let mut file = File::from(file);
+            match plan.files.iter().find(|(wanted, _)| *wanted == path) {
+                Some((_, Contents::Text(text))) => file.write_all(text.as_bytes())?,
+                Some((_, Contents::OfHost(host))) => {
+                    // Without it, it is empty: a host that resolves no names has none.
+                    if let Ok(theirs) = File::open(host) {
+                        io::copy(&mut theirs.take(MOST_COPIED), &mut file)?;
+                    }
+                }
+                None => {}
+            }
         }
         Ok(())
     }

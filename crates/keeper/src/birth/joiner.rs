@@ -6,9 +6,9 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use minimal_linux::exec::{ExecFault, Program};
-use minimal_linux::fork::{Forked, exit_now, fork, fork_sibling};
+use minimal_linux::fork::{Forked, Network, exit_now, fork, fork_sibling};
 use minimal_linux::seccomp::Filter;
-use minimal_linux::{Child, creds, fds, limits, namespaces, signals};
+use minimal_linux::{Child, creds, fds, landlock, limits, namespaces, signals};
 use minimal_proto::ending::StartFault;
 use minimal_store::hook;
 
@@ -48,6 +48,8 @@ pub(super) struct Order<'a> {
     pub(super) plan: &'a Plan,
     /// As whom.
     pub(super) identity: &'a Identity,
+    /// Whose network the box is in.
+    pub(super) network: Network,
     /// What it may not ask of the kernel.
     pub(super) filter: &'a Filter,
     /// How many processes its user may have, where no control group says.
@@ -123,7 +125,7 @@ fn join_and_execute(
     let attempt = || -> Result<std::convert::Infallible, Failure> {
         // Before the first moment in which anything in the box could see us.
         creds::hide_from_others().map_err(step(0))?;
-        namespaces::join(init).map_err(step(1))?;
+        namespaces::join(init, order.network).map_err(step(1))?;
         finish(order.plan, given)?;
         if let Some(pid) = fork_sibling().map_err(step(2))? {
             let mut record: Record = [ENTRYPOINT_PID, 0, 0, 0, 0, 0];
@@ -174,6 +176,9 @@ fn become_entrypoint(order: &Order<'_>, streams: [BorrowedFd<'_>; 3]) -> Result<
         let capabilities = order.identity.capabilities();
         signals::reset();
         creds::drop_privileges(capabilities, capabilities)?;
+        if order.network == Network::Makers && landlock::can_scope_sockets() {
+            landlock::scope_sockets()?;
+        }
         // Last: it forbids much of what was done here. It needs no_new_privs.
         order.filter.install()
     };

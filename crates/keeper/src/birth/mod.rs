@@ -25,10 +25,11 @@ use std::time::{Duration, Instant};
 use minimal_linux::Child;
 use minimal_linux::creds::GroupsKept;
 use minimal_linux::exec::Program;
-use minimal_linux::fork::BOX_NAMESPACES;
+use minimal_linux::fork::Network;
+use minimal_linux::landlock;
 use minimal_proto::ending::StartFault;
 use minimal_proto::keeper::{Enforcement, Missing, Start};
-use minimal_proto::spec::EnvSource;
+use minimal_proto::spec::{EnvSource, NetworkMode};
 use minimal_store::{BoxDir, LifeLock};
 
 pub(crate) use blank::Blank;
@@ -38,7 +39,7 @@ pub(crate) use own_files::sweep as sweep_blanks;
 
 use crate::etc::Account;
 use crate::limits::{self, Cgroups, InForce};
-use crate::plan::{Plan, base_environment};
+use crate::plan::{self, Plan, base_environment};
 use crate::shared_root::SharedRoot;
 
 /// How long entering the box and executing the program may take.
@@ -100,7 +101,9 @@ pub(crate) fn give_birth(
 ) -> Result<Newborn, BirthError> {
     // First: init takes its lock while we do the rest. What was made ahead may have come to harm
     // since, and is then made anew. A further life has directories of its own.
-    let ahead = blank.filter(|_| start.life == 1).and_then(|mut blank| {
+    let network = plan::network(start.spec.network.mode);
+    let fits = start.life == 1 && network == Network::Own;
+    let ahead = blank.filter(|_| fits).and_then(|mut blank| {
         blank.give_to(box_dir, life_lock).ok()?;
         Some(blank)
     });
@@ -114,7 +117,7 @@ pub(crate) fn give_birth(
     let mut blank = match ahead.filter(|blank| blank.await_lock().is_ok()) {
         Some(blank) => blank,
         None => {
-            let mut blank = Blank::now(box_dir, nursery)?;
+            let mut blank = Blank::now(box_dir, network, nursery)?;
             blank.give_to(box_dir, life_lock).map_err(at("tell the box's init whose it is"))?;
             blank.await_lock()?;
             blank
@@ -126,13 +129,15 @@ pub(crate) fn give_birth(
         path: &path,
         plan: &plan,
         identity: &identity,
+        network,
         filter: &nursery.filter,
         process_limit: limits.process_limit,
     };
     let entrypoint = joiner::start(blank.init(), &order, given, pipes.inner(), EXEC_LIMIT)?;
     let (init, lifeline, assembled) = blank.into_parts();
     let left_out = nursery.left_out.iter().cloned().chain(assembled.left_out);
-    let enforcement = enforcement(nursery, &identity, left_out, assembled.groups, limits);
+    let mode = start.spec.network.mode;
+    let enforcement = enforcement(nursery, &identity, mode, left_out, assembled.groups, limits);
     Ok(Newborn {
         init,
         lifeline,
@@ -147,11 +152,22 @@ pub(crate) fn give_birth(
 fn enforcement(
     nursery: &SharedRoot,
     identity: &Identity,
+    mode: NetworkMode,
     left_out: impl Iterator<Item = (String, String)>,
     groups: GroupsKept,
     in_force: InForce,
 ) -> Enforcement {
     let mut missing: Vec<_> = left_out.map(|(what, why)| Missing { what, why }).collect();
+    let network = plan::network(mode);
+    if network == Network::Makers && !landlock::can_scope_sockets() {
+        missing.push(Missing {
+            what: "abstract_sockets".to_owned(),
+            why:
+                "this kernel cannot keep a box on the host's network from the abstract sockets of \
+                  others (Landlock of Linux 6.12)"
+                    .to_owned(),
+        });
+    }
     if groups == GroupsKept::Yes {
         missing.push(Missing {
             what: "supplementary_groups".to_owned(),
@@ -166,10 +182,10 @@ fn enforcement(
     }
     missing.extend(in_force.missing);
     Enforcement {
-        namespaces: BOX_NAMESPACES.iter().map(|name| (*name).to_owned()).collect(),
+        namespaces: network.namespaces().iter().map(|name| (*name).to_owned()).collect(),
         users: nursery.users.as_str().to_owned(),
         uid_map: nursery.uid_map.iter().map(|it| (it.inside, it.outside, it.count)).collect(),
-        network: "none".to_owned(),
+        network: mode.as_str().to_owned(),
         no_new_privs: true,
         seccomp: true,
         capabilities: identity.capability_names(),

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use minimal_linux::fork::{Forked, exit_now, fork_into_new_namespaces};
+use minimal_linux::fork::{Forked, Network, exit_now, fork_into_new_namespaces};
 use minimal_linux::{fds, signals, socket, title};
 use minimal_proto::Signal;
 
@@ -98,7 +98,7 @@ fn answered(forked: io::Result<i32>) -> Launched {
 /// Makes the namespaces of a box once, for nothing: a host that refuses them is told of now, before
 /// there is a box that cannot start. Root is refused too where they are switched off.
 fn try_namespaces() -> io::Result<()> {
-    match fork_into_new_namespaces()? {
+    match fork_into_new_namespaces(Network::Own)? {
         Forked::Child => exit_now(0),
         Forked::Parent(mut child) => child.reap().map(|_| ()),
     }

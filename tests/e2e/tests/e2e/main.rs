@@ -56,6 +56,7 @@ mod listing;
 mod logs;
 #[cfg(test)]
 mod names;
+mod network;
 #[cfg(test)]
 mod outputs;
 #[cfg(test)]
