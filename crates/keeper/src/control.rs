@@ -19,6 +19,8 @@ pub(crate) struct Connection {
     decoder: Decoder,
     out: Vec<u8>,
     gone: bool,
+    /// What was read before there was a box to act on.
+    early: Vec<Incoming<ToKeeper>>,
     /// Whether it may be told of the log's growth.
     credit: bool,
     /// Whether a client that writes input is behind it.
@@ -36,6 +38,7 @@ impl Connection {
             decoder,
             out: Vec::new(),
             gone: false,
+            early: Vec::new(),
             credit: true,
             has_writer: false,
             has_pin: false,
@@ -52,9 +55,16 @@ impl Connection {
         !self.out.is_empty()
     }
 
+    /// Whether a stop is asked for already. What is read for that is kept for [`Self::receive`].
+    pub(crate) fn asks_for_stop(&mut self) -> bool {
+        self.early = self.receive(&mut [0; 4096]);
+        let is_stop = |message: &_| matches!(message, Incoming::Message(ToKeeper::Stop { .. }));
+        self.early.iter().any(is_stop)
+    }
+
     /// Reads what is there, by way of `buffer`, and returns its messages.
     pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> Vec<Incoming<ToKeeper>> {
-        let mut messages = Vec::new();
+        let mut messages = std::mem::take(&mut self.early);
         loop {
             match self.stream.read(buffer) {
                 Ok(0) => {

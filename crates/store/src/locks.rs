@@ -125,6 +125,24 @@ impl LifeLock {
         Ok(Holders { keeper: self.is_held(KEEPER_BYTE)?, init: self.is_held(INIT_BYTE)? })
     }
 
+    /// Notes that the box's command is about to be executed. In the file's length, which takes no
+    /// space on a full disk; for whoever finds that its keeper was killed before it had told.
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    pub fn mark_begun(&self) -> Result<(), LockError> {
+        self.file.set_len(1).map_err(|source| self.error("write", source))
+    }
+
+    /// Whether the box's command may have been executed.
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    pub fn has_begun(&self) -> Result<bool, LockError> {
+        let metadata = self.file.metadata().map_err(|source| self.error("look at", source))?;
+        Ok(metadata.len() > 0)
+    }
+
     /// The descriptor, for the init to inherit and lock [`INIT_BYTE`] on.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {

@@ -104,7 +104,12 @@ fn started_not(ending: &Ending) -> bool {
 pub(super) fn not_started(record: &BoxRecord, ending: &Ending) -> Failure {
     let text = |key: &str| ending.detail().get(key).and_then(serde_json::Value::as_str);
     let name = address(record);
-    let failure = Failure::new(ErrorCode::StartFailed, format!("box {name} did not start"))
+    let may_have_run = ending.detail().get("may_have_run").is_some_and(|value| *value == true);
+    let what = match may_have_run {
+        true => format!("box {name} did not come up, and its command may have run"),
+        false => format!("box {name} did not start"),
+    };
+    let failure = Failure::new(ErrorCode::StartFailed, what)
         .exit(Exit::Ending(ending.shell_status()))
         .detail("box", record.id.to_string())
         .detail("ending", json!(ending));

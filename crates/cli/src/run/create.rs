@@ -144,6 +144,14 @@ pub(crate) async fn create(
                 .hint("`min ls` shows whether it was")
                 .exit(Exit::Unknown))
         }
+        // There is a box then, and it may run.
+        Err(CallError::Api(body))
+            if [ErrorCode::Unresponsive, ErrorCode::ExitUnknown].contains(&body.code) =>
+        {
+            Err(Failure::from(*body)
+                .while_trying("it is not known whether the command was run")
+                .exit(Exit::Unknown))
+        }
         Err(error) => Err(nothing_was_run(error.into())),
     }
 }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::actor::{Actor, Body};
 use super::conclude::{Absence, Conclusion, conclude};
-use super::{Ended, Facts, Fate, Link, View, wire};
+use super::{Answer, Command, Ended, Facts, Fate, Link, Live, View, wire};
 use crate::hooks;
 use crate::host::Host;
 use crate::index::{Admission, AdmitError, Entry, RequestKey, Reservation};
@@ -63,7 +63,9 @@ pub(crate) async fn create(
                 // Closed once it is known whether the first request made it.
                 while made.changed().await.is_ok() {}
                 if let Some(entry) = host.index.get(id) {
-                    started(&entry).await?;
+                    if started(&entry).await?.is_none() {
+                        return Err(may_start(&entry));
+                    }
                     let Some(interrupted) = interrupted(&host, id).await else {
                         return Ok(Outcome::Repeated(entry));
                     };
@@ -125,7 +127,9 @@ async fn birth(
         Keeper::NotMade(_) | Keeper::Unknown => actor.adopted(),
     }
 
-    started(&Entry::Live(Arc::clone(&live))).await?;
+    if started(&Entry::Live(Arc::clone(&live))).await?.is_none() {
+        give_up(&live).await?;
+    }
     hooks::pass("daemon.create.after_started")
         .await
         .map_err(|error| internal("pass a fault point", &error))?;
@@ -133,18 +137,51 @@ async fn birth(
     Ok(Outcome::Made(Box::new(wire::live(&view, &live.facts, 0, &host.name))))
 }
 
-/// Waits until a box's entrypoint was executed or its start has failed.
-async fn started(entry: &Entry) -> Result<(), ErrorBody> {
-    let Entry::Live(live) = entry else { return Ok(()) };
+/// That a start has come to something.
+struct Settled;
+
+/// Waits until a box's entrypoint was executed or its start has failed; `None`: neither, in time.
+async fn started(entry: &Entry) -> Result<Option<Settled>, ErrorBody> {
+    let Entry::Live(live) = entry else { return Ok(Some(Settled)) };
     let is_up = |view: &View| match view.record.state {
         State::Running => true,
         _ => view.is_last(),
     };
-    match tokio::time::timeout(START_LIMIT, live.wait_for(is_up)).await {
+    // A fault here is the limit that has passed.
+    let limit =
+        hooks::pass("daemon.create.start_limit").await.map_or(Duration::ZERO, |()| START_LIMIT);
+    match tokio::time::timeout(limit, live.wait_for(is_up)).await {
         Ok(view) if view.fate == Fate::Removed => Err(live.no_ending(&view)),
-        Ok(_) => Ok(()),
-        Err(_) => Err(live.unresponsive("the box has not started within 60 s")),
+        Ok(_) => Ok(Some(Settled)),
+        Err(_) => Ok(None),
     }
+}
+
+/// Gives up a start that takes too long: its box has an ending then, by which nothing of it will run.
+///
+/// # Errors
+/// That is not certain.
+async fn give_up(live: &Arc<Live>) -> Result<(), ErrorBody> {
+    match live.ask(|reply| Command::GiveUp { reply }).await? {
+        // It has ended meanwhile, or does now.
+        Answer::Ended | Answer::Given(true) => live.ended().await.map(drop),
+        Answer::Given(false) => Err(may_start(&Entry::Live(Arc::clone(live)))),
+    }
+}
+
+/// There is a box, and nobody knows what becomes of it.
+fn may_start(entry: &Entry) -> ErrorBody {
+    let (id, name) = match entry {
+        Entry::Live(live) => (live.id, live.name.to_string()),
+        entry => (entry.id(), entry.id().to_string()),
+    };
+    let limit = START_LIMIT.as_secs();
+    let message = format!(
+        "the keeper of box `{name}` has not started it within {limit} s; it was told not to, and may have begun"
+    );
+    ErrorBody::new(ErrorCode::Unresponsive, message)
+        .with_hint(format!("`min show {name}` tells what becomes of it, `min stop {name}` ends it"))
+        .with_detail("box", id.to_string())
 }
 
 /// The box, if its start was cut short by the death of its daemon or keeper.

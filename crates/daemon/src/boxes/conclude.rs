@@ -16,7 +16,7 @@ use minimal_store::{
 };
 use serde_json::json;
 
-use super::ended::INTERRUPTED;
+use super::ended::{INTERRUPTED, MAY_HAVE_RUN};
 
 /// Why there may be no keeper.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +92,8 @@ pub(crate) fn conclude(
     }
     hook::point("daemon.reconcile.before_lost")?;
     let mut journal = JournalWriter::open(dir)?;
-    let data = ending_event(&record, events.last(), absence, log, boot_id, Timestamp::now());
+    let begun = lock.has_begun()?;
+    let data = ending_event(&record, events.last(), absence, begun, log, boot_id, Timestamp::now());
     journal.append_durable(data, Timestamp::now())?;
     hook::point("daemon.reconcile.after_lost")?;
     clean_up(dir, &record);
@@ -130,6 +131,7 @@ fn ending_event(
     record: &Record,
     last: Option<&Event>,
     absence: &Absence,
+    begun: bool,
     log: LogFigures,
     boot_id: &str,
     at: Timestamp,
@@ -144,6 +146,9 @@ fn ending_event(
         return EventData::Exited(ending);
     }
     let (step, message, errno) = match absence {
+        Absence::Gone if begun => {
+            ("start", "its keeper was killed while the command was being executed", None)
+        }
         Absence::Gone => ("start", "the start was interrupted", None),
         Absence::NotMade { step, message, errno } => (*step, message.as_str(), *errno),
     };
@@ -152,6 +157,9 @@ fn ending_event(
             .with_detail("log_end", log.bytes);
     if *absence == Absence::Gone {
         ending = ending.with_detail(INTERRUPTED, true);
+        if begun {
+            ending = ending.with_detail(MAY_HAVE_RUN, true);
+        }
     }
     EventData::Failed(ending)
 }

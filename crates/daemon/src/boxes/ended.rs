@@ -16,6 +16,9 @@ pub(crate) const REMOVE_AFTER: Duration = Duration::from_secs(60);
 /// The detail that tells a start that was cut short.
 pub(crate) const INTERRUPTED: &str = "interrupted";
 
+/// The detail that tells that the command may have run all the same.
+pub(crate) const MAY_HAVE_RUN: &str = "may_have_run";
+
 /// A box without an actor. Its record is held as the JSON that listings consist of, so that listing
 /// many is copying text.
 #[derive(Debug)]
@@ -29,7 +32,7 @@ pub(crate) struct Ended {
     pub(crate) created_at: Timestamp,
     /// The log's end, for good.
     pub(crate) log_end: u64,
-    /// Its start was cut short; nobody refused it.
+    /// Its start was cut short, and nothing of it ran; nobody refused it.
     pub(crate) interrupted: bool,
     /// When it is to be reaped; none: when somebody says so.
     pub(crate) reap_at: Option<Timestamp>,
@@ -52,7 +55,7 @@ impl Ended {
             parent: record.parent,
             created_at: record.created_at,
             log_end: log.bytes,
-            interrupted: ending.detail().get(INTERRUPTED).is_some_and(|value| *value == true),
+            interrupted: says(ending, INTERRUPTED) && !says(ending, MAY_HAVE_RUN),
             reap_at: record.remove.then(|| later(ended_at, REMOVE_AFTER)),
             json: json.into_boxed_str(),
         })
@@ -80,6 +83,10 @@ fn health(record: &Record) -> (Health, Option<String>) {
         Some(cause) => (Health::Degraded, Some(cause.clone())),
         None => (Health::Ok, None),
     }
+}
+
+fn says(ending: &Ending, detail: &str) -> bool {
+    ending.detail().get(detail).is_some_and(|value| *value == true)
 }
 
 fn later(time: Timestamp, by: Duration) -> Timestamp {

@@ -45,6 +45,8 @@ pub(crate) enum Command {
     Write { client: Option<Uuid>, reply: WriteReply },
     /// Become the one client its log is pinned for.
     Pin { client: Option<Uuid>, from: u64, reply: oneshot::Sender<Option<PinSeat>> },
+    /// Do not start it any more. Answered by whether it is certain that it will not.
+    GiveUp { reply: oneshot::Sender<bool> },
     /// Make sure that its keeper answers, unless it just has.
     Probe,
     /// Somebody reads the log: announce its growth at once.

@@ -90,7 +90,7 @@ fn at(step: &str) -> impl FnOnce(io::Error) -> BirthError + '_ {
     move |error| BirthError::new(step, &error)
 }
 
-/// Makes the box and executes its entrypoint.
+/// Makes the box and executes its entrypoint, if that `is_wanted` still.
 pub(crate) fn give_birth(
     start: &Start,
     box_dir: &BoxDir,
@@ -98,6 +98,7 @@ pub(crate) fn give_birth(
     cgroups: &mut Cgroups,
     nursery: &SharedRoot,
     blank: Option<Blank>,
+    is_wanted: impl FnOnce() -> Result<(), BirthError>,
 ) -> Result<Newborn, BirthError> {
     // First: init takes its lock while we do the rest. What was made ahead may have come to harm
     // since, and is then made anew. A further life has directories of its own.
@@ -133,6 +134,8 @@ pub(crate) fn give_birth(
         filter: &nursery.filter,
         process_limit: limits.process_limit,
     };
+    // The last moment in which nothing of the command has run.
+    is_wanted()?;
     let entrypoint = joiner::start(blank.init(), &order, given, pipes.inner(), EXEC_LIMIT)?;
     let (init, lifeline, assembled) = blank.into_parts();
     let left_out = nursery.left_out.iter().cloned().chain(assembled.left_out);

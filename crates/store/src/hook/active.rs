@@ -31,6 +31,11 @@ pub(super) fn pass(directory: &Path, name: &str) -> io::Result<()> {
     // that is passed is not recorded, which must not be a fault of its own.
     let hits = OpenOptions::new().append(true).create(true).open(directory.join("hits"));
     let _unrecorded = hits.and_then(|mut hits| hits.write_all(format!("{name}\n").as_bytes()));
+    // First, so that what happens after it can be chosen too.
+    if let Some(order) = consume(directory, name, "pause") {
+        let mut rest = Vec::new();
+        File::open(order)?.read_to_end(&mut rest)?;
+    }
     let always = directory.join(format!("{name}.fails"));
     let fails = consume(directory, name, "fail").or_else(|| always.exists().then_some(always));
     if let Some(order) = fails {
@@ -43,10 +48,6 @@ pub(super) fn pass(directory: &Path, name: &str) -> io::Result<()> {
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)?;
         // Pid 1 of a pid namespace cannot be killed from inside; abort traps where that is so.
         std::process::abort();
-    }
-    if let Some(order) = consume(directory, name, "pause") {
-        let mut rest = Vec::new();
-        File::open(order)?.read_to_end(&mut rest)?;
     }
     Ok(())
 }

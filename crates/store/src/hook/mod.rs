@@ -40,6 +40,7 @@ pub const POINTS: &[&str] = &[
     "daemon.create.before_dir",
     "daemon.create.after_dir",
     "daemon.create.after_launch",
+    "daemon.create.start_limit",
     "daemon.create.after_started",
     "daemon.adopt.before_connect",
     "daemon.reconcile.before_lost",

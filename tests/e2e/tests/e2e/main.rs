@@ -66,6 +66,8 @@ mod secrets;
 #[cfg(test)]
 mod start_faults;
 #[cfg(test)]
+mod start_given_up;
+#[cfg(test)]
 mod state_dir;
 #[cfg(test)]
 mod stopping;

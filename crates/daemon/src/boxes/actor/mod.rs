@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use minimal_proto::api::LogFigures;
 use minimal_proto::error::Chain;
 use minimal_proto::keeper::{FromKeeper, Hello};
 use minimal_proto::{BoxId, ErrorBody, ErrorCode, Event, EventData};
@@ -284,18 +285,12 @@ impl Actor {
     /// With no connection to a keeper: learns from the disk, and from who holds the locks, whether
     /// the box has ended. `patience_is_over`: who is there and does not answer is at fault.
     async fn conclude(&mut self, patience_is_over: bool) -> Look {
-        let (dir, boot_id) = (Arc::clone(&self.live.dir), self.host.boot_id.clone());
-        let concluded =
-            tokio::task::spawn_blocking(move || conclude(&dir, &Absence::Gone, &boot_id)).await;
-        let fault = match concluded.expect("concluding does not panic") {
+        let fault = match self.conclude_as(Absence::Gone).await {
             Ok(Conclusion::Ended { record, log, written }) => {
                 if written {
                     tracing::warn!("nobody saw the box end: its keeper is gone");
                 }
-                self.view.send_modify(|view| {
-                    view.log_end = sealed_at(&record, log).bytes;
-                    view.record = Arc::new(*record);
-                });
+                self.take_over(*record, log);
                 return Look::Ended;
             }
             Ok(Conclusion::Alive(_)) if !patience_is_over => return Look::Open,
@@ -313,6 +308,21 @@ impl Actor {
             self.view.send_modify(|view| view.fault = Some(fault.into()));
         }
         Look::Open
+    }
+
+    /// Calls [`conclude`], which blocks. An actor is the only one who does for its box.
+    async fn conclude_as(&self, absence: Absence) -> Result<Conclusion, ConcludeError> {
+        let (dir, boot_id) = (Arc::clone(&self.live.dir), self.host.boot_id.clone());
+        let concluded = tokio::task::spawn_blocking(move || conclude(&dir, &absence, &boot_id));
+        concluded.await.expect("concluding does not panic")
+    }
+
+    /// Takes over a record with an ending, as it is on disk.
+    fn take_over(&mut self, record: Record, log: LogFigures) {
+        self.view.send_modify(|view| {
+            view.log_end = sealed_at(&record, log).bytes;
+            view.record = Arc::new(record);
+        });
     }
 
     /// There is no box any more, and nobody who could say how it ended.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use minimal_proto::error::Chain;
 use minimal_proto::event::ClientNote;
 use minimal_proto::keeper::{FromKeeper, ToKeeper};
 use minimal_proto::{ErrorBody, ErrorCode};
@@ -14,6 +15,7 @@ use uuid::Uuid;
 use super::requests::Kind;
 use super::{Actor, Parting, no_keeper};
 use crate::boxes::clocks::{ANSWER_LIMIT, pace};
+use crate::boxes::conclude::{Absence, Conclusion};
 use crate::boxes::link::Link;
 use crate::boxes::live::{Command, WriteReply};
 use crate::boxes::seats::{Input, Pin, PinSeat, Writer};
@@ -47,7 +49,17 @@ impl Actor {
                     }
                     Err(error) => return Parting::Vanished(error),
                 },
-                Some(command) = self.commands.recv() => self.on_command(&mut link, command),
+                Some(command) = self.commands.recv() => match command {
+                    Command::GiveUp { reply } => {
+                        let given_up = self.give_up_start(&mut link).await;
+                        // Whoever asked may have left.
+                        reply.send(given_up).ok();
+                        if given_up {
+                            return Parting::Ended;
+                        }
+                    }
+                    command => self.on_command(&mut link, command),
+                },
                 input = next_input(self.writer.as_mut()), if takes_input => {
                     self.on_input(&mut link, input);
                 }
@@ -77,6 +89,27 @@ impl Actor {
             FromKeeper::Unknown => {}
         }
         false
+    }
+
+    /// Gives up a start that takes too long. Whether it is certain that nothing of it will run: a
+    /// keeper that has not taken its lock finds the ending, and leaves. Another finds the stop, when
+    /// it looks for one right before the command, or after.
+    async fn give_up_start(&mut self, link: &mut Link) -> bool {
+        let request = self.requests.number();
+        link.send(&ToKeeper::Stop { request, force: true, grace_ms: None });
+        let message = "its keeper has not begun in time, and the start was given up".to_owned();
+        let absence = Absence::NotMade { step: "start", message, errno: None };
+        match self.conclude_as(absence).await {
+            Ok(Conclusion::Ended { record, log, .. }) => {
+                self.take_over(*record, log);
+                true
+            }
+            Ok(Conclusion::Alive(_)) => false,
+            Err(error) => {
+                tracing::error!(error = %Chain(&error), "a start could not be given up");
+                false
+            }
+        }
     }
 
     fn on_growth(&mut self, link: &mut Link, end: u64) {
@@ -111,6 +144,10 @@ impl Actor {
             Command::Pin { client, from, reply } => self.seat_pin(link, client, from, reply),
             Command::Probe => self.ask(link, now, pace(1)),
             Command::Reading => self.confirm(link),
+            // It is no request to the keeper, and handled before.
+            Command::GiveUp { reply } => {
+                reply.send(false).ok();
+            }
         }
     }
 
@@ -250,6 +287,9 @@ impl Actor {
                 }
                 Command::Write { reply, .. } => drop(reply.send(Err(error))),
                 Command::Pin { reply, .. } => drop(reply.send(None)),
+                Command::GiveUp { reply } => {
+                    reply.send(false).ok();
+                }
                 Command::Probe | Command::Reading => {}
             }
         }
