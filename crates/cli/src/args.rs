@@ -196,9 +196,9 @@ pub struct RunArgs {
     /// Limit the box's processes and threads; without it 4096, or less on a small host
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub pids: Option<u64>,
-    /// What is at /workbench: nothing, or the project itself, read-write
-    #[arg(long, value_enum, default_value_t = WorkspaceArg::None)]
-    pub workspace: WorkspaceArg,
+    /// What is at /workbench; without it overlay, or none where there is no project to give
+    #[arg(long, value_enum)]
+    pub workspace: Option<WorkspaceArg>,
     /// What network the box has
     #[arg(long, value_name = "MODE", value_enum, default_value_t = NetworkArg::None)]
     pub network: NetworkArg,
@@ -243,10 +243,14 @@ pub enum NetworkArg {
 /// What a box has at /workbench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum WorkspaceArg {
-    /// An empty directory of its own
-    None,
-    /// The project itself
+    /// The project, with changes kept in the box: nothing on the host changes
+    Overlay,
+    /// A copy of the project
+    Copy,
+    /// The project itself, read-write
     Bind,
+    /// An empty directory of the box's own
+    None,
 }
 
 /// Options of `min ls`.

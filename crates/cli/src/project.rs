@@ -1,6 +1,8 @@
 //! The project a command is in.
 
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use minimal_proto::ErrorCode;
 
@@ -17,6 +19,20 @@ pub struct Project {
 
 /// What marks the root of a version-controlled tree.
 const MARKS: [&str; 3] = [".git", ".hg", ".jj"];
+
+/// How long home and state directory may take to say what they are.
+const LOOK_LIMIT: Duration = Duration::from_secs(2);
+
+/// What is no project though somebody may stand in it. Below them are projects: /usr/src, /var/www.
+const SYSTEM: [&str; 15] = [
+    "/bin", "/boot", "/etc", "/home", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/root",
+    "/run", "/sbin", "/srv", "/usr", "/var",
+];
+
+/// Where there are no files but what the kernel makes up.
+const KERNEL: [&str; 3] = ["/dev", "/proc", "/sys"];
+/// Except here.
+const MEMORY: &str = "/dev/shm";
 
 impl Project {
     /// The project of the working directory; none if that directory is gone.
@@ -46,32 +62,57 @@ impl Project {
         (!below.as_os_str().is_empty()).then_some(below)
     }
 
-    /// Refuses a root that must not be handed to a box to write to.
+    /// Why the root is not given to a box: too much would come with it, or our own state. None if it
+    /// can be.
+    #[must_use]
+    pub fn why_not_given(&self, home: Option<&Path>, state_dir: &Path) -> Option<&'static str> {
+        let root = &self.root;
+        let [home, state_dir] = real([home.map(Path::to_owned), Some(state_dir.to_owned())]);
+        let shown_by_the_kernel = |path: &&str| root.starts_with(path) && !root.starts_with(MEMORY);
+        if root.parent().is_none() {
+            Some("it is the host's whole file system")
+        } else if home.as_ref().is_some_and(|home| home == root) {
+            Some("it is your home directory")
+        } else if home.is_some_and(|home| home.starts_with(root)) {
+            Some("your home directory is in it")
+        } else if state_dir.as_ref().is_some_and(|state_dir| state_dir.starts_with(root)) {
+            Some("the state of every box is in it")
+        } else if state_dir.is_some_and(|state_dir| root.starts_with(state_dir)) {
+            Some("it is in the state directory")
+        } else if SYSTEM.iter().any(|path| root == Path::new(path)) {
+            Some("it is a directory of the host's system")
+        } else if KERNEL.iter().any(shown_by_the_kernel) {
+            Some("it is the kernel's and holds no files")
+        } else {
+            None
+        }
+    }
+
+    /// Refuses a root that must not be given to a box.
     ///
     /// # Errors
     /// `refused`, with the reason.
-    pub fn check_bind(&self, home: Option<&Path>, state_dir: &Path) -> Result<(), Failure> {
-        let root = &self.root;
-        // Paths are compared as the kernel sees them; a state directory that is not there yet is
-        // not inside anything by another name than its own.
-        let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let why = if root.parent().is_none() {
-            "it is the host's whole file system"
-        } else if home.is_some_and(|home| real(home) == *root) {
-            "it is your home directory"
-        } else if home.is_some_and(|home| real(home).starts_with(root)) {
-            "your home directory is in it"
-        } else if real(state_dir).starts_with(root) {
-            "the state of every box is in it"
-        } else if root.starts_with(real(state_dir)) {
-            "it is in the state directory"
-        } else {
-            return Ok(());
-        };
-        let message = format!("`{}` cannot be given to a box: {why}", root.display());
+    pub fn check_given(&self, home: Option<&Path>, state_dir: &Path) -> Result<(), Failure> {
+        let Some(why) = self.why_not_given(home, state_dir) else { return Ok(()) };
+        let message = format!("`{}` cannot be given to a box: {why}", self.root.display());
         Err(Failure::new(ErrorCode::Refused, message)
             .hint("change to the directory of a project, or name one with -C"))
     }
+}
+
+/// Paths as the kernel sees them, to be compared. One that is not there yet is not inside anything
+/// by another name than its own, and one on a mount that does not answer is told of by whoever has
+/// to use it.
+fn real(paths: [Option<PathBuf>; 2]) -> [Option<PathBuf>; 2] {
+    let (told, hears) = mpsc::channel();
+    let asked = paths.clone();
+    // Of its own, since nothing can be done about one that waits for ever but to leave it behind.
+    std::thread::spawn(move || {
+        let real = |path: PathBuf| std::fs::canonicalize(&path).unwrap_or(path);
+        // Who gave up does not hear it.
+        told.send(asked.map(|path| path.map(real))).ok();
+    });
+    hears.recv_timeout(LOOK_LIMIT).unwrap_or(paths)
 }
 
 #[cfg(test)]
@@ -99,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_not_be_bound_says_why() {
+    fn what_must_not_be_given_says_why() {
         let root = tempfile::tempdir().unwrap();
         let root = root.path().canonicalize().unwrap();
         let (home, state) = (root.join("home"), root.join("home/.local/state/minimal"));
@@ -109,18 +150,23 @@ mod tests {
             std::fs::create_dir_all(directory).unwrap();
         }
         let check =
-            |directory: &Path| Project::of(directory, Some(&home)).check_bind(Some(&home), &state);
+            |directory: &Path| Project::of(directory, Some(&home)).check_given(Some(&home), &state);
         for (directory, why) in [
             (Path::new("/"), "whole file system"),
             (&home, "your home"),
             (&root, "home directory is in it"),
             (&home.join(".local"), "state of every box"),
             (&inside, "in the state directory"),
+            (Path::new("/etc"), "host's system"),
+            (Path::new("/proc/self"), "kernel's"),
+            (Path::new("/dev"), "kernel's"),
         ] {
             let failure = check(directory).unwrap_err();
             assert_eq!(failure.code, ErrorCode::Refused);
             assert!(failure.message.contains(why), "{}", failure.message);
         }
-        assert_eq!(check(&project), Ok(()));
+        for directory in [project.as_path(), Path::new("/usr/src/linux"), Path::new("/dev/shm/p")] {
+            assert_eq!(check(directory), Ok(()));
+        }
     }
 }

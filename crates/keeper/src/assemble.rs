@@ -3,6 +3,7 @@
 
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use minimal_linux::mount::{self, Reach, Restrictions};
@@ -11,10 +12,15 @@ use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, Uid};
 use rustix::thread::CapabilitySet;
 
 use crate::etc;
-use crate::plan::{Given, HOST_DIRECTORIES, Step};
+use crate::plan::{Given, HOST_DIRECTORIES, Step, WORKBENCH};
+use crate::room;
+use crate::users::BOX_USER;
 
 /// Detached mounts, each for one [`Step::Give`].
 pub(crate) type GivenMounts = Vec<(Given, OwnedFd)>;
+
+/// Where git looks for a worktree's repository.
+const GIT_FILE: &str = "workbench/.git";
 
 /// What was left out, and why.
 pub(crate) type LeftOut = Vec<(String, String)>;
@@ -136,6 +142,15 @@ impl Assembly {
             }
             Step::Kernel(path) => self.kernel(path),
             Step::Give(given, path) => self.give(*given, path),
+            Step::MakeRoom(path) => self.make_room(path, room::End::Directory),
+            Step::LinkWorkspace(path) => self.make_room(path, room::End::Link(WORKBENCH)),
+            Step::GiveAt(given, path) => {
+                let mount = self.take_given(*given)?;
+                // Where the box may write itself, no room was made.
+                let at = room::make_below(self.root()?, below_root(path))?;
+                mount::attach_over(mount.as_fd(), at.as_fd())
+            }
+            Step::GitFile(path) => self.git_file(path),
             Step::EnterRoot => {
                 mount::enter_root(self.root()?)?;
                 // Held any longer it would be a way back for whoever gets at our descriptors.
@@ -265,10 +280,33 @@ impl Assembly {
     }
 
     fn give(&mut self, given: Given, path: &str) -> io::Result<()> {
+        let mount = self.take_given(given)?;
+        self.attach(&mount, path)
+    }
+
+    fn take_given(&mut self, given: Given) -> io::Result<OwnedFd> {
         let at = self.given.iter().position(|(which, _)| *which == given);
         let at = at.ok_or_else(|| io::Error::other("the keeper did not prepare this directory"))?;
-        let (_, mount) = self.given.swap_remove(at);
-        self.attach(&mount, path)
+        Ok(self.given.swap_remove(at).1)
+    }
+
+    fn make_room(&mut self, path: &Path, end: room::End) -> io::Result<()> {
+        if let Some(root) = room::make(self.root()?, below_root(path), end)? {
+            mount::enter_root(root.as_fd())?;
+            self.root = Some(root);
+        }
+        Ok(())
+    }
+
+    /// Over the one that is there: it may name the repository by a path from where the project is on
+    /// the host.
+    fn git_file(&mut self, git_dir: &Path) -> io::Result<()> {
+        let file = self.cover_file(GIT_FILE)?;
+        // Git works only with files of the user it runs as.
+        let (uid, gid) = (Some(Uid::from_raw(BOX_USER)), Some(Gid::from_raw(BOX_USER)));
+        rustix::fs::fchown(&file, uid, gid)?;
+        let line = [b"gitdir: ", git_dir.as_os_str().as_bytes(), b"\n"].concat();
+        std::fs::File::from(file).write_all(&line)
     }
 
     /// Puts an empty file over the one that is there, and returns it to be written: what is read-only
@@ -305,6 +343,11 @@ impl Assembly {
             }
         }
     }
+}
+
+/// As steps name places: without the leading slash.
+fn below_root(path: &Path) -> &Path {
+    path.strip_prefix("/").unwrap_or(path)
 }
 
 /// Whether a link in `/` leads below a directory that a box sees under its own name.

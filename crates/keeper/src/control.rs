@@ -58,7 +58,9 @@ impl Connection {
     /// Whether a stop is asked for already. What is read for that is kept for [`Self::receive`].
     pub(crate) fn asks_for_stop(&mut self) -> bool {
         self.early = self.receive(&mut [0; 4096]);
-        let is_stop = |message: &_| matches!(message, Incoming::Message(ToKeeper::Stop { .. }));
+        let is_stop = |message: &_| {
+            matches!(message, Incoming::Message(ToKeeper::Stop { .. } | ToKeeper::Cancel { .. }))
+        };
         self.early.iter().any(is_stop)
     }
 
@@ -90,6 +92,11 @@ impl Connection {
                 }
             }
         }
+    }
+
+    /// Puts messages back: the next [`Connection::receive`] returns them first.
+    pub(crate) fn hold(&mut self, messages: Vec<Incoming<ToKeeper>>) {
+        self.early = messages;
     }
 
     /// Sends a message, now as far as possible and the rest when the peer reads.

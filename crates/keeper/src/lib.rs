@@ -30,6 +30,7 @@ mod peers;
 pub mod plan;
 mod policy;
 mod process;
+mod room;
 mod saving;
 mod shared_root;
 pub mod subordinate;

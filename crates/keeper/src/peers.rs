@@ -1,16 +1,52 @@
 //! The daemons that are connected to this keeper.
 
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
 use minimal_linux::socket;
-use minimal_proto::keeper::{Decoder, FromKeeper, Hello};
+use minimal_proto::keeper::{Decoder, FromKeeper, Hello, Incoming, ToKeeper};
+use minimal_proto::{ErrorBody, ErrorCode};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::control::Connection;
 
 /// Connections at a time: one daemon, and the next while the last one's end is not noticed.
 const MAX_CONNECTIONS: usize = 8;
+
+/// Why a wait is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// What was waited for.
+    Ended,
+    /// Somebody asked for the box to be stopped.
+    Stopped,
+}
+
+/// What a keeper whose box is not born yet does about a message.
+enum Answer {
+    Done { request: u64, error: Option<ErrorBody> },
+    Stop { request: u64 },
+    Later(Incoming<ToKeeper>),
+}
+
+fn answer_unborn(message: Incoming<ToKeeper>) -> Answer {
+    match message {
+        Incoming::Message(ToKeeper::Ping { request }) => Answer::Done { request, error: None },
+        Incoming::Message(ToKeeper::Stop { request, .. } | ToKeeper::Cancel { request }) => {
+            Answer::Stop { request }
+        }
+        Incoming::Message(ToKeeper::Signal { request, .. }) => {
+            let error = ErrorBody::new(
+                ErrorCode::WrongState,
+                "the box has not started yet: there is nothing to signal",
+            );
+            Answer::Done { request, error: Some(error) }
+        }
+        later => Answer::Later(later),
+    }
+}
 
 /// The daemons that are connected, and what each is told first.
 pub(crate) struct Peers {
@@ -52,6 +88,48 @@ impl Peers {
     pub(crate) fn broadcast(&mut self, message: &FromKeeper) {
         for connection in &mut self.connections {
             connection.send(message);
+        }
+    }
+
+    /// Waits for a child of a keeper whose box is not born yet, until it has ended or the box is to
+    /// be stopped. What can only be answered by a box that runs is kept for it.
+    pub(crate) fn wait_for(&mut self, child: BorrowedFd<'_>) -> io::Result<Waited> {
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            for connection in &mut self.connections {
+                connection.flush();
+                let messages = connection.receive(&mut buffer);
+                let mut later = Vec::new();
+                let mut stopped = false;
+                for message in messages {
+                    match answer_unborn(message) {
+                        Answer::Done { request, error } => {
+                            connection.send(&FromKeeper::Done { request, error });
+                        }
+                        Answer::Stop { request } => {
+                            connection.send(&FromKeeper::Done { request, error: None });
+                            stopped = true;
+                        }
+                        Answer::Later(message) => later.push(message),
+                    }
+                }
+                connection.hold(later);
+                if stopped {
+                    return Ok(Waited::Stopped);
+                }
+            }
+            self.connections.retain(|connection| !connection.is_gone());
+            let mut fds = vec![PollFd::from_borrowed_fd(child, PollFlags::IN)];
+            for connection in &self.connections {
+                let mut flags = PollFlags::IN;
+                flags.set(PollFlags::OUT, connection.wants_to_write());
+                fds.push(PollFd::from_borrowed_fd(connection.as_fd(), flags));
+            }
+            match poll(&mut fds, None) {
+                Ok(_) if !fds[0].revents().is_empty() => return Ok(Waited::Ended),
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use minimal_linux::fork::Network;
 use minimal_proto::spec::{NetworkMode, Workspace};
-use minimal_proto::{BoxId, BoxName, Spec};
+use minimal_proto::{BoxId, BoxName, ByteString, Spec};
 
 use crate::etc::{self, Account};
 
@@ -38,10 +38,10 @@ pub enum Given {
     Tmp,
     /// `fs/root` of the box directory, the home of a box's root.
     RootHome,
-    /// The caller's project.
-    Project,
-    /// The caller's project below a layer that takes the changes.
-    ProjectBelow,
+    /// The caller's project, in this way.
+    Project(Workspace),
+    /// The repository that the project is a worktree of, in this way.
+    Repository(Workspace),
 }
 
 /// One step. Paths are those in the box, without the leading slash.
@@ -83,6 +83,15 @@ pub enum Step {
     Kernel(&'static str),
     /// A directory of the box's own or one handed to it, writable.
     Give(Given, &'static str),
+    /// A directory for something to be mounted on, wherever that may be: the box gets a root, or a
+    /// part of it, of its own for that.
+    MakeRoom(PathBuf),
+    /// A link to the workspace from where the project is on the host.
+    LinkWorkspace(PathBuf),
+    /// As [`Step::Give`], where the host has it.
+    GiveAt(Given, PathBuf),
+    /// A file `.git` in the workspace that says where the repository is.
+    GitFile(PathBuf),
     /// Enter the root, leaving the host's files.
     EnterRoot,
     /// The host name.
@@ -192,6 +201,10 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// The host's directory behind [`Given::Project`].
     pub project: Option<PathBuf>,
+    /// The host's directory behind [`Given::Repository`].
+    pub repository: Option<PathBuf>,
+    /// Whether both are given as the plan says or not at all.
+    pub workspace_required: bool,
     /// Where the entrypoint starts.
     pub working_directory: PathBuf,
 }
@@ -200,13 +213,14 @@ impl Plan {
     /// Decides how a box of this spec is made.
     #[must_use]
     pub fn for_spec(spec: &Spec, name: &BoxName) -> Self {
-        let root = spec.files.project_root.as_ref().map(|root| PathBuf::from(root.as_os_str()));
-        let (workspace, project) = match (spec.files.workspace, root) {
-            (Workspace::Bind, Some(root)) => (Some(Given::Project), Some(root)),
-            (Workspace::Overlay, Some(root)) => (Some(Given::ProjectBelow), Some(root)),
-            // The empty directory that is there already.
-            (Workspace::None | Workspace::Bind | Workspace::Overlay, _) => (None, None),
-        };
+        let path = |path: &ByteString| PathBuf::from(path.as_os_str());
+        let kind = spec.files.workspace;
+        let project = spec.files.project_root.as_ref().map(path);
+        // Without one there is the empty directory that is there already.
+        let project = project.filter(|_| kind != Workspace::None);
+        let repository = spec.files.repository.as_ref().filter(|_| project.is_some());
+        let git_dir = repository.map(|repository| path(&repository.git_dir));
+        let repository = repository.map(|repository| path(&repository.directory));
         let hosts = format!("127.0.0.1 localhost\n::1 localhost\n127.0.1.1 {name}\n");
         let resolver = match spec.network.mode {
             // No name server, which a resolver then says at once.
@@ -219,16 +233,25 @@ impl Plan {
             (RESOLVER, resolver),
         ];
         let mut steps = vec![Step::HostName(name.to_string())];
+        if let (Some(project), Some(repository)) = (&project, &repository) {
+            // Before anything is mounted on what this replaces. The repository says where the project
+            // is as well, and git believes it.
+            steps.push(Step::MakeRoom(repository.clone()));
+            steps.push(Step::LinkWorkspace(project.clone()));
+        }
         if is_root(&spec.execution.user) {
             steps.push(Step::Give(Given::RootHome, "root"));
         }
-        steps.extend(workspace.map(|given| Step::Give(given, "workbench")));
+        steps.extend(project.iter().map(|_| Step::Give(Given::Project(kind), "workbench")));
+        steps.extend(repository.clone().map(|path| Step::GiveAt(Given::Repository(kind), path)));
+        steps.extend(git_dir.map(Step::GitFile));
         let mut working_directory = PathBuf::from(WORKBENCH);
         if let Some(cwd) = &spec.execution.cwd {
             // An absolute path replaces the workspace, a relative one is below it.
             working_directory.push(cwd.as_os_str());
         }
-        Self { files, steps, project, working_directory }
+        let workspace_required = spec.files.workspace_required;
+        Self { files, steps, project, repository, workspace_required, working_directory }
     }
 }
 
@@ -258,14 +281,25 @@ impl fmt::Display for Step {
                 write!(f, "mount /{path}, which shows the box's processes only")
             }
             Self::Kernel(path) => write!(f, "mount /{path} read-only, if the kernel allows it"),
-            Self::Give(Given::Project, path) => {
-                write!(f, "give the box the project, read-write, at /{path}")
+            Self::Give(Given::Project(kind), path) => {
+                write!(f, "show the project at /{path}: {}", in_words(*kind))
             }
-            Self::Give(Given::ProjectBelow, path) => {
-                write!(
-                    f,
-                    "show the project at /{path}, with changes kept in a layer of the box's own"
-                )
+            Self::Give(Given::Repository(kind), path) => {
+                write!(f, "show the project's repository at /{path}: {}", in_words(*kind))
+            }
+            Self::GiveAt(Given::Repository(kind), path) => {
+                let (path, kind) = (path.display(), in_words(*kind));
+                write!(f, "show the project's repository where it is, at {path}: {kind}")
+            }
+            Self::GiveAt(_, path) => write!(f, "give the box a directory at {}", path.display()),
+            Self::LinkWorkspace(path) => {
+                write!(f, "link {} to the workspace, if nothing is there", path.display())
+            }
+            Self::GitFile(path) => {
+                write!(f, "say in the workspace that its repository is at {}", path.display())
+            }
+            Self::MakeRoom(path) => {
+                write!(f, "make a directory at {} for something to be there", path.display())
             }
             Self::Give(Given::Workbench | Given::Home | Given::RootHome | Given::Tmp, path) => {
                 write!(f, "give the box a directory of its own, kept with its record, at /{path}")
@@ -281,6 +315,15 @@ impl fmt::Display for Step {
 /// Whether a spec's user is the box's root, by name or number.
 fn is_root(user: &str) -> bool {
     user == "root" || user.parse() == Ok(0)
+}
+
+const fn in_words(workspace: Workspace) -> &'static str {
+    match workspace {
+        Workspace::None => "nothing of it",
+        Workspace::Overlay => "the box keeps its changes in a layer of its own",
+        Workspace::Copy => "as a copy of the box's own",
+        Workspace::Bind => "itself, read-write",
+    }
 }
 
 /// The plan in words, for `min run --explain`.
@@ -336,6 +379,8 @@ pub(crate) fn base_environment(
 
 #[cfg(test)]
 mod tests {
+    use minimal_proto::spec::Repository;
+
     use super::*;
 
     fn plan(change: impl FnOnce(&mut Spec)) -> Plan {
@@ -369,21 +414,42 @@ mod tests {
     }
 
     #[test]
-    fn the_project_is_given_only_when_asked_for() {
-        let none = plan(|spec| spec.files.project_root = Some("/p".into()));
-        assert!(!none.steps.contains(&Step::Give(Given::Project, "workbench")));
+    fn the_project_is_given_in_the_way_that_was_asked_for() {
+        let given = |kind| {
+            plan(|spec| {
+                spec.files.project_root = Some("/p".into());
+                spec.files.workspace = kind;
+            })
+        };
+        let none = given(Workspace::None);
+        assert!(!none.steps.iter().any(|step| matches!(step, Step::Give(..))));
         assert_eq!(none.project, None);
-        let overlay = plan(|spec| {
+        for kind in [Workspace::Overlay, Workspace::Copy, Workspace::Bind] {
+            let plan = given(kind);
+            assert!(plan.steps.contains(&Step::Give(Given::Project(kind), "workbench")));
+            assert_eq!(plan.project, Some("/p".into()));
+        }
+    }
+
+    #[test]
+    fn a_repository_gets_room_first_and_is_mounted_last() {
+        let steps = plan(|spec| {
             spec.files.project_root = Some("/p".into());
+            let part = "/r/.git/worktrees/p".into();
+            let repository = Repository { directory: "/r/.git".into(), git_dir: part };
+            spec.files.repository = Some(repository);
             spec.files.workspace = Workspace::Overlay;
-        });
-        assert!(overlay.steps.contains(&Step::Give(Given::ProjectBelow, "workbench")));
-        let bind = plan(|spec| {
-            spec.files.project_root = Some("/p".into());
-            spec.files.workspace = Workspace::Bind;
-        });
-        assert!(bind.steps.contains(&Step::Give(Given::Project, "workbench")));
-        assert_eq!(bind.project, Some("/p".into()));
+        })
+        .steps;
+        let kind = Workspace::Overlay;
+        let expected = [
+            Step::MakeRoom("/r/.git".into()),
+            Step::LinkWorkspace("/p".into()),
+            Step::Give(Given::Project(kind), "workbench"),
+            Step::GiveAt(Given::Repository(kind), "/r/.git".into()),
+            Step::GitFile("/r/.git/worktrees/p".into()),
+        ];
+        assert!(steps.ends_with(&expected), "{steps:?}");
     }
 
     #[test]

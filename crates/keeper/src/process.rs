@@ -142,8 +142,7 @@ fn keep(
         })
         .and_then(|output| {
             let cgroups = &mut hosted.cgroups;
-            let is_wanted = || last_look(&mut peers, &lock);
-            give_birth(start, &hosted.dir, &lock, cgroups, nursery, blank, is_wanted)
+            give_birth(start, &hosted.dir, &lock, cgroups, nursery, (blank, &mut peers))
                 .map(|newborn| (newborn, output))
         });
     let mut hosted = match born {
@@ -174,17 +173,6 @@ fn keep(
     // Everything is on disk: only now may someone else write here.
     drop(lock);
     Ok(())
-}
-
-/// Right before the command: whether the daemon has given the start up, which then never happens;
-/// else notes on disk that it may have happened.
-fn last_look(peers: &mut Peers, lock: &LifeLock) -> Result<(), BirthError> {
-    if peers.connections.iter_mut().any(Connection::asks_for_stop) {
-        let why = io::Error::other("the start was given up before that");
-        return Err(BirthError::new("execute the program", &why));
-    }
-    lock.mark_begun()
-        .map_err(|error| BirthError::new("note that the program starts", &error.into()))
 }
 
 fn fail(hosted: &mut Hosted, peers: &mut Peers, error: &BirthError, log_end: u64) {

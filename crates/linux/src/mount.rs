@@ -170,6 +170,15 @@ pub fn attach(mount: BorrowedFd<'_>, at: BorrowedFd<'_>, path: &Path) -> io::Res
     Ok(rustix::mount::move_mount(mount, "", at, path, flags)?)
 }
 
+/// Attaches a detached mount over an attached one, whose root `at` is.
+///
+/// # Errors
+/// What move_mount(2) says.
+pub fn attach_over(mount: BorrowedFd<'_>, at: BorrowedFd<'_>) -> io::Result<()> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    Ok(rustix::mount::move_mount(mount, "", at, "", flags)?)
+}
+
 /// Makes the attached mount `root` the root of our mount namespace, and lets go of the old one.
 ///
 /// # Errors

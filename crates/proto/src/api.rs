@@ -198,3 +198,12 @@ pub struct WaitAnswer {
     /// How it ended.
     pub ending: Ending,
 }
+
+/// Answer of `POST /v1/cancel`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Cancelled {
+    /// Whether a start was given up: the request that makes the box then answers with a failed start.
+    /// Else there is no such box, or it runs, or it has ended.
+    pub cancelled: bool,
+}

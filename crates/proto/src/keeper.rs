@@ -39,6 +39,11 @@ pub struct Enforcement {
     pub uid_map: Vec<(u32, u32, u32)>,
     /// `none`: loopback only.
     pub network: String,
+    /// What is at `/workbench`: `none`, `overlay`, `copy` or `bind`. Not the spec's where an overlay
+    /// could not be laid over the project; `missing` then says why. Absent in records of earlier
+    /// builds.
+    #[serde(default)]
+    pub workspace: Option<String>,
     /// Whether set-uid programs gain nothing.
     pub no_new_privs: bool,
     /// Whether a system call filter is in force.
@@ -94,6 +99,12 @@ pub enum ToKeeper {
         force: bool,
         /// Milliseconds of grace; absent: as the spec says.
         grace_ms: Option<u64>,
+    },
+    /// Give up the start, if the entrypoint does not run yet. Keepers of builds before this message
+    /// do not answer it.
+    Cancel {
+        /// Answered by [`FromKeeper::Done`]: with `wrong_state` if it runs.
+        request: u64,
     },
     /// Signal the entrypoint, or its process group.
     Signal {

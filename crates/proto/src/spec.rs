@@ -129,8 +129,29 @@ pub struct IoSection {
 pub struct FilesSection {
     /// What is at `/workbench`.
     pub workspace: Workspace,
-    /// The caller's project on the host, absolute; also what `min ls` filters by.
+    /// A host that cannot make this workspace does not start the box. Else an overlay that cannot be
+    /// laid over the project becomes a copy of it, and the record says so.
+    #[serde(default)]
+    pub workspace_required: bool,
+    /// The caller's project on the host, absolute and without symbolic links; also what `min ls`
+    /// filters by.
     pub project_root: Option<ByteString>,
+    /// The repository that the project is a worktree or submodule of, where it lies outside the
+    /// project.
+    #[serde(default)]
+    pub repository: Option<Repository>,
+}
+
+/// A git repository outside the project. The box has it at this same path, in the way in which it
+/// has the project at `/workbench`; and where the project is on the host, it has a link to there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Repository {
+    /// The directory that is shown: absolute and without symbolic links.
+    pub directory: ByteString,
+    /// The project's own part: the directory itself, or one below it. Absolute.
+    pub git_dir: ByteString,
 }
 
 /// What a box has at `/workbench`.
@@ -142,6 +163,9 @@ pub enum Workspace {
     None,
     /// The project, with the box's changes in a layer of its own: nothing on the host changes.
     Overlay,
+    /// A copy of the project as it was at the start: nothing on the host changes, and no later
+    /// change on the host shows.
+    Copy,
     /// The project itself, read-write.
     Bind,
 }
@@ -250,6 +274,19 @@ pub const DEFAULT_STOP_GRACE_MS: u64 = 10_000;
 /// Default of [`IoSection::log_max`]: 256 MiB.
 pub const DEFAULT_LOG_MAX: u64 = 256 << 20;
 
+impl Workspace {
+    /// The word of the spec and of the record.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Overlay => "overlay",
+            Self::Copy => "copy",
+            Self::Bind => "bind",
+        }
+    }
+}
+
 impl Spec {
     /// A task that runs `exec` with every default.
     #[must_use]
@@ -270,7 +307,12 @@ impl Spec {
                 stop_grace_ms: DEFAULT_STOP_GRACE_MS,
             },
             io: IoSection { log_max: DEFAULT_LOG_MAX },
-            files: FilesSection { workspace: Workspace::None, project_root: None },
+            files: FilesSection {
+                workspace: Workspace::None,
+                workspace_required: false,
+                project_root: None,
+                repository: None,
+            },
             network: NetworkSection { mode: NetworkMode::None },
             machine: MachineSection::default(),
         }
@@ -328,14 +370,21 @@ impl Spec {
         }
         let needs_project = match self.files.workspace {
             Workspace::None => false,
-            Workspace::Overlay | Workspace::Bind => true,
+            Workspace::Overlay | Workspace::Copy | Workspace::Bind => true,
         };
         if needs_project && self.files.project_root.is_none() {
             return Err(SpecError::NoProject);
         }
-        let root = self.files.project_root.as_ref();
-        if root.is_some_and(|root| has_nul(root) || root.as_bytes().first() != Some(&b'/')) {
+        let is_path = |path: &ByteString| !has_nul(path) && path.as_bytes().first() == Some(&b'/');
+        if !self.files.project_root.as_ref().is_none_or(is_path) {
             return Err(SpecError::ProjectRoot);
+        }
+        let is_repository = |it: &Repository| is_path(&it.directory) && is_path(&it.git_dir);
+        if !self.files.repository.as_ref().is_none_or(is_repository) {
+            return Err(SpecError::Repository);
+        }
+        if self.files.repository.is_some() && !needs_project {
+            return Err(SpecError::LoneRepository);
         }
         match self.machine.ram.max {
             Max::At(bytes) if bytes < MIN_RAM => return Err(SpecError::LittleRam { bytes }),
@@ -402,6 +451,12 @@ pub enum SpecError {
     /// Not an absolute path.
     #[error("files.project_root is not an absolute path")]
     ProjectRoot,
+    /// Not an absolute path.
+    #[error("files.repository holds a path that is not absolute")]
+    Repository,
+    /// A repository without the project it belongs to.
+    #[error("files.repository comes with the project, but files.workspace is none")]
+    LoneRepository,
     /// Less memory than [`MIN_RAM`].
     #[error("machine.ram is {bytes} bytes: a box needs at least 8MiB to start")]
     LittleRam {

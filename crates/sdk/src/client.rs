@@ -6,8 +6,8 @@ use std::time::Duration;
 use hyper::Method;
 use hyper::header::{HeaderName, HeaderValue};
 use minimal_proto::api::{
-    BoxList, BoxRecord, CreateBox, HostInfo, IDEMPOTENCY_KEY, SignalBox, StopBox, VersionInfo,
-    WaitAnswer,
+    BoxList, BoxRecord, Cancelled, CreateBox, HostInfo, IDEMPOTENCY_KEY, SignalBox, StopBox,
+    VersionInfo, WaitAnswer,
 };
 use minimal_proto::{BoxId, ErrorCode, Signal, Spec};
 use serde::Deserialize;
@@ -105,6 +105,19 @@ impl Client {
             .header(HeaderName::from_static(IDEMPOTENCY_KEY), key)
             .unlimited();
         self.http.json_within(&call, self.retry).await
+    }
+
+    /// Gives up making the box that [`Client::create`] with this key makes. Whether there was a start
+    /// to give up: then that answers with a failed start.
+    ///
+    /// # Errors
+    /// No daemon answers, or the box's keeper does not.
+    pub async fn cancel(&self, key: Uuid) -> Result<bool, CallError> {
+        let key = HeaderValue::from_str(&key.to_string()).expect("a UUID is ASCII");
+        let call = Call::post(Target::new("/v1/cancel"))
+            .header(HeaderName::from_static(IDEMPOTENCY_KEY), key)
+            .never_repeated();
+        self.http.once::<Cancelled>(&call).await.map(|answer| answer.cancelled)
     }
 
     /// One page of boxes, newest first.

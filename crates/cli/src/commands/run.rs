@@ -2,7 +2,7 @@
 
 use minimal_proto::api::{BoxRecord, CreateBox};
 use minimal_proto::ending::StartFault;
-use minimal_proto::{BoxName, Ending, ErrorCode, Reason};
+use minimal_proto::{BoxName, ByteString, Ending, ErrorCode, Reason};
 use serde_json::json;
 
 use crate::args::{Format, RunArgs};
@@ -10,6 +10,7 @@ use crate::context::Context;
 use crate::ending_file::EndingFile;
 use crate::error::Failure;
 use crate::exit::Exit;
+use crate::home_program;
 use crate::run::{self, Attended, Created, Signals, address};
 
 /// Runs a command in a fresh box.
@@ -32,12 +33,16 @@ pub(super) async fn run(
     if let Some(ending) = record.ending.as_ref().filter(|ending| started_not(ending)) {
         ending_file.ended(record.id, record.name.as_ref(), ending);
         let failure = not_started(&record, ending);
+        let failure = match ending.start_fault() {
+            Some(StartFault::NotFound) => with_home_hint(context, &request, failure),
+            Some(StartFault::NotExecutable | StartFault::Other) | None => failure,
+        };
         // Told here, so that the last line is about what is left of the box.
         context.printer.failure(&failure);
         close(context, args, &created).await;
         return Ok(failure.exit);
     }
-    warn_of_missing_limits(context, args, &record);
+    tell_what_is_missing(context, args, &record);
     if args.detach {
         match context.printer.format() {
             Format::Table => context.printer.line(&record.id.to_string())?,
@@ -48,12 +53,15 @@ pub(super) async fn run(
     attended(context, args, &request, created, ending_file, &mut signals).await
 }
 
-/// A limit that was asked for and is not in force is said once, by name.
-fn warn_of_missing_limits(context: &Context, args: &RunArgs, record: &BoxRecord) {
+/// A limit that was asked for and is not in force is said once, by name; and so is what a workspace
+/// lacks, which one finds out else only by missing it.
+fn tell_what_is_missing(context: &Context, args: &RunArgs, record: &BoxRecord) {
     let asked = [("ram", args.ram.is_some()), ("pids", args.pids.is_some())];
     for missing in record.enforcement.iter().flat_map(|enforcement| &enforcement.missing) {
         if asked.contains(&(missing.what.as_str(), true)) {
             context.printer.warn(&format!("--{} is not in force: {}", missing.what, missing.why));
+        } else if missing.what.starts_with("workspace") {
+            context.printer.note(&format!("Workspace: {}.", missing.why));
         }
     }
 }
@@ -80,6 +88,19 @@ async fn attended(
     }
     close(context, args, &Created { client, record, pending: Vec::new() }).await;
     Ok(exit)
+}
+
+/// Says so if the caller has the program in their home.
+fn with_home_hint(context: &Context, request: &CreateBox, failure: Failure) -> Failure {
+    let program = request.spec.execution.exec.first().map(ByteString::as_os_str);
+    let path = context.env.get("PATH");
+    let hint = program
+        .zip(context.home())
+        .and_then(|(program, home)| home_program::hint(program, path, &home));
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
 }
 
 /// What is left of the box: removed on request, else named.

@@ -1,7 +1,7 @@
 //! From the command line to a box.
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use minimal_proto::api::{BoxRecord, CreateBox, StartOptions};
@@ -10,13 +10,16 @@ use minimal_proto::{ByteString, ErrorCode, Signal, Spec};
 use minimal_sdk::{CallError, Client};
 use uuid::Uuid;
 
-use super::{Signals, input};
-use crate::args::{NetworkArg, RunArgs, WorkspaceArg};
+use super::{Signals, input, workspace};
+use crate::args::{NetworkArg, RunArgs};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::{daemon, variables};
+
+/// How long a copy may take before one who watches is told what takes so long.
+const SLOW: Duration = Duration::from_secs(1);
 
 /// A box that was made, and the signals that came while it was.
 #[derive(Debug)]
@@ -53,19 +56,7 @@ pub fn request(context: &Context, args: &RunArgs) -> Result<CreateBox, Failure> 
         NetworkArg::None => NetworkMode::None,
         NetworkArg::HostIp => NetworkMode::HostIp,
     };
-    if args.workspace == WorkspaceArg::Bind {
-        let Some(project) = &project else {
-            return Err(Failure::new(
-                ErrorCode::Refused,
-                "--workspace bind: there is no project, since the working directory is gone",
-            ));
-        };
-        project.check_bind(home.as_deref(), &context.paths()?.state_dir)?;
-        spec.files.workspace = Workspace::Bind;
-        if spec.execution.cwd.is_none() {
-            spec.execution.cwd = project.below_root().map(Path::as_os_str).map(ByteString::from);
-        }
-    }
+    workspace::choose(context, args.workspace, project.as_ref(), home.as_deref(), &mut spec)?;
     spec.files.project_root = project.map(|project| project.root.into_os_string().into());
     spec.check(values.iter())
         .map_err(|error| Failure::new(ErrorCode::InvalidSpec, error.to_string()))?;
@@ -115,15 +106,30 @@ pub(crate) async fn create(
         }
     };
     let mut pending = Vec::new();
+    let key = Uuid::now_v7();
+    let mut cancelling = Cancelling::Not;
     let created = {
-        let creating = client.create(request, Uuid::now_v7());
-        tokio::pin!(creating);
+        let creating = client.create(request, key);
+        let slow = tokio::time::sleep(SLOW);
+        tokio::pin!(creating, slow);
+        let mut copies = request.spec.files.workspace == Workspace::Copy;
         loop {
             tokio::select! {
                 created = &mut creating => break created,
+                () = &mut slow, if copies => {
+                    copies = false;
+                    if std::io::stderr().is_terminal() {
+                        context.printer.note("Copying the project into the box; Ctrl-C ends it.");
+                    }
+                }
                 signal = signals.next() => {
                     let ends = |signal: &Signal| [Signal::INT, Signal::TERM].contains(signal);
-                    if ends(&signal) && pending.iter().any(ends) {
+                    if ends(&signal) && cancelling.is_not() {
+                        // If the box runs by now this does nothing, and the signal is passed on.
+                        let client = client.clone();
+                        let answer = tokio::spawn(async move { client.cancel(key).await });
+                        cancelling = Cancelling::Asked(answer);
+                    } else if ends(&signal) && pending.iter().any(ends) {
                         return Err(Failure::new(
                             ErrorCode::Interrupted,
                             "interrupted while the box was being made; it may run",
@@ -137,6 +143,15 @@ pub(crate) async fn create(
         }
     };
     match created {
+        Ok(record) if record.ending.is_some() && cancelling.was_carried_out().await => {
+            // Nothing of it ever ran, and who made it did not want it.
+            if let Err(error) = client.remove(record.id, false).await {
+                context.printer.detail(&Failure::from(error).in_one_line());
+            }
+            let failure = Failure::new(ErrorCode::Interrupted, "interrupted");
+            let signal = pending.first().copied().unwrap_or(Signal::INT);
+            Err(nothing_was_run(failure.exit(Exit::Interrupted(signal))))
+        }
         Ok(record) => Ok(Created { client, record, pending }),
         Err(error @ (CallError::GaveUp { .. } | CallError::Lost { .. })) => {
             Err(Failure::from(error)
@@ -153,6 +168,26 @@ pub(crate) async fn create(
                 .exit(Exit::Unknown))
         }
         Err(error) => Err(nothing_was_run(error.into())),
+    }
+}
+
+/// What has become of the wish to give up a start.
+enum Cancelling {
+    Not,
+    Asked(tokio::task::JoinHandle<Result<bool, CallError>>),
+}
+
+impl Cancelling {
+    fn is_not(&self) -> bool {
+        matches!(self, Self::Not)
+    }
+
+    /// Whether the start was given up for it.
+    async fn was_carried_out(self) -> bool {
+        match self {
+            Self::Not => false,
+            Self::Asked(answer) => matches!(answer.await, Ok(Ok(true))),
+        }
     }
 }
 

@@ -15,6 +15,7 @@ mod foreground;
 mod input;
 mod relay;
 mod signals;
+mod workspace;
 mod writer;
 
 pub use create::{Created, request};

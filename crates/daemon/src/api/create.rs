@@ -9,7 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use minimal_proto::ErrorCode;
 #[cfg(test)]
 use minimal_proto::api::BoxRecord;
-use minimal_proto::api::{CreateBox, IDEMPOTENCY_KEY};
+use minimal_proto::api::{Cancelled, CreateBox, IDEMPOTENCY_KEY};
 
 use super::error::ApiError;
 use super::extract::JsonBody;
@@ -31,6 +31,19 @@ pub(super) async fn create(
         Outcome::Made(record) => Ok((StatusCode::CREATED, Json(*record)).into_response()),
         Outcome::Repeated(entry) => Ok(Json(show::record(&host, &entry).await).into_response()),
     }
+}
+
+/// Gives up making a box.
+#[cfg_attr(test, utoipa::path(post, path = "/v1/cancel", params(("idempotency-key" = String, Header, description = "That of the request that makes the box.")), responses((status = 200, body = Cancelled, description = "Whether its start was given up."))))]
+pub(super) async fn cancel(
+    State(host): State<Arc<Host>>,
+    headers: HeaderMap,
+) -> Result<Json<Cancelled>, ApiError> {
+    let cancelled = match idempotency_key(&headers)? {
+        Some(key) => birth::cancel(&host, &key).await?,
+        None => false,
+    };
+    Ok(Json(Cancelled { cancelled }))
 }
 
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {

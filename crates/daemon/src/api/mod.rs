@@ -38,6 +38,7 @@ pub(crate) fn router(host: Arc<Host>) -> Router {
         .route("/metrics", get(host::metrics))
         .route("/openapi.json", get(openapi::document))
         .route("/v1/boxes", get(list::list).post(create::create))
+        .route("/v1/cancel", post(create::cancel))
         .route("/v1/boxes/{box}", get(show::show).delete(end::remove))
         .route("/v1/boxes/{box}/spec", get(show::spec))
         .route("/v1/boxes/{box}/events", get(streams::events))

@@ -36,7 +36,7 @@ mod tests {
         servers((url = "http://localhost", description = "minimald.sock in the state directory")),
         paths(
             host::version, host::healthz, host::show, host::step_down, host::metrics,
-            create::create, list::list, show::show, show::spec, show::wait, streams::events,
+            create::create, create::cancel, list::list, show::show, show::spec, show::wait, streams::events,
             streams::log, attach::attach, end::stop, end::signal, end::acknowledge, end::remove,
         ),
         components(schemas(ErrorBody, Event, Stream, ServerMessage, ClientMessage)),

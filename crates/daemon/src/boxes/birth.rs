@@ -22,7 +22,7 @@ use crate::index::{Admission, AdmitError, Entry, RequestKey, Reservation};
 use crate::launcher::{LaunchError, step_error};
 
 /// How long a keeper may take to start a box before the creator is told that it has not. The keeper
-/// bounds each step itself; this bounds a keeper that hangs.
+/// bounds each step itself; this bounds a keeper that hangs, and does not answer.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// The longest idempotency key, in bytes.
@@ -150,10 +150,28 @@ async fn started(entry: &Entry) -> Result<Option<Settled>, ErrorBody> {
     // A fault here is the limit that has passed.
     let limit =
         hooks::pass("daemon.create.start_limit").await.map_or(Duration::ZERO, |()| START_LIMIT);
-    match tokio::time::timeout(limit, live.wait_for(is_up)).await {
-        Ok(view) if view.fate == Fate::Removed => Err(live.no_ending(&view)),
-        Ok(_) => Ok(Some(Settled)),
-        Err(_) => Ok(None),
+    loop {
+        match tokio::time::timeout(limit, live.wait_for(is_up)).await {
+            Ok(view) if view.fate == Fate::Removed => return Err(live.no_ending(&view)),
+            Ok(_) => return Ok(Some(Settled)),
+            // It answers, so it is at work: it copies a project, which takes as long as it takes.
+            Err(_) if !limit.is_zero() && live.view.borrow().fault.is_none() => {}
+            Err(_) => return Ok(None),
+        }
+    }
+}
+
+/// Gives up the start of the box that is made under a key. Whether there was a start to give up.
+///
+/// # Errors
+/// Its keeper does not answer.
+pub(crate) async fn cancel(host: &Host, key: &str) -> Result<bool, ErrorBody> {
+    let Some(Entry::Live(live)) = host.index.made_under(key) else { return Ok(false) };
+    match live.ask(|reply| Command::Cancel { reply }).await? {
+        Answer::Given(Ok(())) => Ok(true),
+        Answer::Given(Err(error)) if error.code == ErrorCode::WrongState => Ok(false),
+        Answer::Given(Err(error)) => Err(error),
+        Answer::Ended => Ok(false),
     }
 }
 

@@ -93,7 +93,7 @@ pub(crate) fn conclude(
     hook::point("daemon.reconcile.before_lost")?;
     let mut journal = JournalWriter::open(dir)?;
     let begun = lock.has_begun()?;
-    let data = ending_event(&record, events.last(), absence, begun, log, boot_id, Timestamp::now());
+    let data = ending_event(&record, events.last(), absence, begun, log, boot_id);
     journal.append_durable(data, Timestamp::now())?;
     hook::point("daemon.reconcile.after_lost")?;
     clean_up(dir, &record);
@@ -134,8 +134,8 @@ fn ending_event(
     begun: bool,
     log: LogFigures,
     boot_id: &str,
-    at: Timestamp,
 ) -> EventData {
+    let at = Timestamp::now();
     if record.state == State::Running {
         let boot_changed = record.boot_id.as_ref().map(|started_in| started_in != boot_id);
         let ending = Ending::lost(at, serde_json::Map::new())

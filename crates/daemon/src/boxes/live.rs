@@ -39,6 +39,8 @@ pub(crate) struct Live {
 pub(crate) enum Command {
     /// End the box. Answered once its keeper has recorded it.
     Stop { force: bool, grace_ms: Option<u64>, reply: Reply },
+    /// Give up its start. Refused once it runs.
+    Cancel { reply: Reply },
     /// Send a signal.
     Signal { signal: Signal, group: bool, reply: Reply },
     /// Become the one writer of its input. Answered by no seat if it takes none.

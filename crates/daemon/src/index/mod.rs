@@ -128,6 +128,15 @@ impl Slot {
 }
 
 impl Index {
+    /// The box that was made under an idempotency key, if it is there.
+    pub(crate) fn made_under(&self, key: &str) -> Option<Entry> {
+        let inner = self.lock();
+        match inner.boxes.get(&inner.keys.get(key)?.id)? {
+            Slot::There(entry) => Some(entry.clone()),
+            Slot::Reserved(_) => None,
+        }
+    }
+
     /// Finds the box that an address means.
     ///
     /// # Errors

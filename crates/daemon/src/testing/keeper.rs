@@ -108,6 +108,7 @@ impl FakeKeeper {
             users: "single".into(),
             uid_map: vec![],
             network: "none".into(),
+            workspace: Some("none".into()),
             no_new_privs: true,
             seccomp: true,
             capabilities: vec![],

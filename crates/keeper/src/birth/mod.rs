@@ -17,6 +17,7 @@ mod init;
 mod joiner;
 mod own_files;
 mod report;
+mod workspace;
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -34,11 +35,15 @@ use minimal_store::{BoxDir, LifeLock};
 
 pub(crate) use blank::Blank;
 use identity::Identity;
+use workspace::Meanwhile;
+
 pub(crate) use init::{END_WHEN_EMPTY, TERM_ALL};
 pub(crate) use own_files::sweep as sweep_blanks;
 
+use crate::control::Connection;
 use crate::etc::Account;
 use crate::limits::{self, Cgroups, InForce};
+use crate::peers::Peers;
 use crate::plan::{self, Plan, base_environment};
 use crate::shared_root::SharedRoot;
 
@@ -97,8 +102,7 @@ pub(crate) fn give_birth(
     life_lock: &LifeLock,
     cgroups: &mut Cgroups,
     nursery: &SharedRoot,
-    blank: Option<Blank>,
-    is_wanted: impl FnOnce() -> Result<(), BirthError>,
+    (blank, peers): (Option<Blank>, &mut Peers),
 ) -> Result<Newborn, BirthError> {
     // First: init takes its lock while we do the rest. What was made ahead may have come to harm
     // since, and is then made anew. A further life has directories of its own.
@@ -109,11 +113,13 @@ pub(crate) fn give_birth(
         Some(blank)
     });
     let identity = Identity::find(&start.spec.execution.user, nursery)?;
-    let limits = limits::set(&start.spec.machine, cgroups, &nursery.limits, nursery.users)?;
     let plan = Plan::for_spec(&start.spec, &start.name);
     let (program, path) =
         program(start, &identity.account).map_err(at("lay out arguments and environment"))?;
-    let given = given::prepare(&plan, box_dir, nursery.users)?;
+    let mut meanwhile = Meanwhile { peers, cgroups };
+    let given = given::prepare(&plan, box_dir, nursery.users, &mut meanwhile)?;
+    // After a copy, which may take long and is no part of the box.
+    let limits = limits::set(&start.spec.machine, cgroups, &nursery.limits, nursery.users)?;
     let pipes = Pipes::new(start.options.input, &identity).map_err(at("make pipes"))?;
     let mut blank = match ahead.filter(|blank| blank.await_lock().is_ok()) {
         Some(blank) => blank,
@@ -135,12 +141,14 @@ pub(crate) fn give_birth(
         process_limit: limits.process_limit,
     };
     // The last moment in which nothing of the command has run.
-    is_wanted()?;
-    let entrypoint = joiner::start(blank.init(), &order, given, pipes.inner(), EXEC_LIMIT)?;
+    last_look(peers, life_lock)?;
+    let entrypoint = joiner::start(blank.init(), &order, given.mounts, pipes.inner(), EXEC_LIMIT)?;
     let (init, lifeline, assembled) = blank.into_parts();
     let left_out = nursery.left_out.iter().cloned().chain(assembled.left_out);
     let mode = start.spec.network.mode;
-    let enforcement = enforcement(nursery, &identity, mode, left_out, assembled.groups, limits);
+    let mut enforcement = enforcement(nursery, &identity, mode, left_out, assembled.groups, limits);
+    enforcement.workspace = Some(given.workspace.as_str().to_owned());
+    enforcement.missing.extend(given.missing);
     Ok(Newborn {
         init,
         lifeline,
@@ -150,6 +158,17 @@ pub(crate) fn give_birth(
         stderr: pipes.stderr.0,
         enforcement,
     })
+}
+
+/// Right before the command: whether the daemon has given the start up, which then never happens;
+/// else notes on disk that it may have happened.
+fn last_look(peers: &mut Peers, lock: &LifeLock) -> Result<(), BirthError> {
+    if peers.connections.iter_mut().any(Connection::asks_for_stop) {
+        let why = io::Error::other("the start was given up before that");
+        return Err(BirthError::new("execute the program", &why));
+    }
+    lock.mark_begun()
+        .map_err(|error| BirthError::new("note that the program starts", &error.into()))
 }
 
 fn enforcement(
@@ -189,6 +208,7 @@ fn enforcement(
         users: nursery.users.as_str().to_owned(),
         uid_map: nursery.uid_map.iter().map(|it| (it.inside, it.outside, it.count)).collect(),
         network: mode.as_str().to_owned(),
+        workspace: None,
         no_new_privs: true,
         seccomp: true,
         capabilities: identity.capability_names(),

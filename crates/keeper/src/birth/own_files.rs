@@ -105,25 +105,25 @@ pub(super) fn root_home(box_dir: &BoxDir, users: Users) -> io::Result<OwnedFd> {
     Ok(mount)
 }
 
-/// Makes a directory that belongs to the box's user, unless it is there.
+/// Makes a directory that belongs to the box's user, unless it is there. Whether it is new.
 pub(super) fn make_directory(
     dir: BorrowedFd<'_>,
     path: &str,
     mode: u32,
     users: Users,
-) -> io::Result<()> {
+) -> io::Result<bool> {
     match rustix::fs::mkdirat(dir, path, Mode::from_raw_mode(0o700)) {
         Ok(()) => {}
-        Err(rustix::io::Errno::EXIST) => return Ok(()),
+        Err(rustix::io::Errno::EXIST) => return Ok(false),
         Err(error) => return Err(error.into()),
     }
-    // mkdir's mode is cut by the umask.
-    rustix::fs::chmodat(dir, path, Mode::from_raw_mode(mode), AtFlags::empty())?;
+    // chown(2) takes set-gid bits away, so the mode comes after it; mkdir's is cut by the umask.
     if let Users::Range { .. } = users {
         let (uid, gid) = (Uid::from_raw(users.owner()), Gid::from_raw(users.owner()));
         rustix::fs::chownat(dir, path, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
     }
-    Ok(())
+    rustix::fs::chmodat(dir, path, Mode::from_raw_mode(mode), AtFlags::empty())?;
+    Ok(true)
 }
 
 /// Removes what blank boxes of an earlier nursery left. One that is being handed to a box at this

@@ -53,6 +53,10 @@ impl Keeper {
             ToKeeper::Stop { request, force, grace_ms } => {
                 self.stop(index, request, force, grace_ms);
             }
+            ToKeeper::Cancel { request } => {
+                let error = ErrorBody::new(ErrorCode::WrongState, "the box has started");
+                connection.send(&FromKeeper::Done { request, error: Some(error) });
+            }
             ToKeeper::Signal { request, signal, group } => {
                 let error = self.signal(signal, group).err();
                 if error.is_none() && signal == Signal::KILL {

@@ -93,6 +93,7 @@ mod tests {
             users: "range".to_owned(),
             uid_map: vec![],
             network: "none".to_owned(),
+            workspace: Some("none".into()),
             no_new_privs: true,
             seccomp: true,
             capabilities: vec![],

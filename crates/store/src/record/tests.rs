@@ -40,6 +40,7 @@ fn started(life: u32) -> EventData {
             users: "range".to_owned(),
             uid_map: vec![],
             network: "none".to_owned(),
+            workspace: Some("none".into()),
             no_new_privs: true,
             seccomp: true,
             capabilities: vec![],

@@ -38,6 +38,7 @@ pub(crate) fn started() -> EventData {
             users: "single".to_owned(),
             uid_map: vec![],
             network: "none".to_owned(),
+            workspace: Some("none".into()),
             no_new_privs: true,
             seccomp: true,
             capabilities: vec![],

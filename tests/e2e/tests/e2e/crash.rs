@@ -13,6 +13,8 @@ use serde_json::Value;
 enum Journey {
     /// An attached run with output, to its end.
     Run,
+    /// An attached run in a copy of the project.
+    Copy,
     /// A detached run that is stopped.
     Stop,
     /// A run whose keeper is killed, found by the next daemon.
@@ -31,6 +33,7 @@ const JOURNEYS: &[(&str, Journey)] = &[
     ("store.reap.", Journey::Remove),
     ("keeper.blank.", Journey::Run),
     ("keeper.birth.", Journey::Run),
+    ("keeper.copy.", Journey::Copy),
     ("keeper.started.", Journey::Run),
     ("keeper.stop.", Journey::Stop),
     ("keeper.end.", Journey::Run),
@@ -65,6 +68,12 @@ fn travel(env: &TestEnv, journey: Journey, name: &str) {
         Journey::Run => {
             let output =
                 env.min(["run", "--name", name, "--", "sh", "-c", "echo out; exit 42"]).run();
+            check_code(&output, 42);
+        }
+        Journey::Copy => {
+            env.file("out", "out\n");
+            let args = ["run", "--name", name, "--workspace", "copy", "--"];
+            let output = env.min(args.into_iter().chain(["sh", "-c", "cat out; exit 42"])).run();
             check_code(&output, 42);
         }
         Journey::Stop => {
@@ -214,7 +223,9 @@ for_each_user! {
             let stops = journey(point) == Some(Journey::Stop);
             eprintln!("daemon killed while a keeper is at {point}");
             let script = if stops { "exec sleep 86593" } else { "echo out; exit 42" };
-            let run = env.min(["run", "--name", &name, "--", "sh", "-c", script]).spawn();
+            let workspace = if journey(point) == Some(Journey::Copy) { "copy" } else { "overlay" };
+            let args = ["run", "--name", &name, "--workspace", workspace, "--", "sh", "-c", script];
+            let run = env.min(args).spawn();
             if stops {
                 env.wait_for_process("sleep 86593");
             }

@@ -79,7 +79,7 @@ for_each_user! {
             .assert_code(0)
             .assert_stdout("content\n/workbench\n");
         assert_eq!(fs::read(env.work().join("made")).unwrap(), b"new\n");
-        env.run_sh("ls").run().assert_code(0).assert_stdout("");
+        env.min(["run", "--workspace", "none", "--", "ls"]).run().assert_code(0).assert_stdout("");
         // What must not be bound: a directory that holds our state, or a home.
         for directory in [env.root().to_owned(), env.home(), "/".into()] {
             let output = env.min(["run", "--workspace", "bind", "--", "true"]).cwd(directory).run();

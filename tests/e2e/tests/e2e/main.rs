@@ -77,3 +77,13 @@ mod timeouts;
 mod users;
 #[cfg(test)]
 mod waiting;
+#[cfg(test)]
+mod workspace;
+#[cfg(test)]
+mod workspace_copy;
+#[cfg(test)]
+mod workspace_git;
+#[cfg(test)]
+mod workspace_odd;
+#[cfg(test)]
+mod workspace_rm;

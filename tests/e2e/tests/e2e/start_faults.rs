@@ -26,6 +26,21 @@ for_each_user! {
         }
     }
 
+    /// A program that the caller has in their home only: the hint says where.
+    fn in_the_callers_home(env) {
+        let bin = env.home().join(".tool/bin");
+        env.account().make_dir(&env.home().join(".tool"));
+        env.account().make_dir(&bin);
+        std::fs::write(bin.join("mytool"), "#!/bin/sh\n").unwrap();
+        std::fs::set_permissions(bin.join("mytool"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        env.account().own(&bin.join("mytool"));
+        let path = format!("{}:/usr/bin:/bin", bin.display());
+        let run = |program: &str| env.run([program]).env("PATH", &path).run();
+        run("mytool").assert_code(127).assert_stderr_has("hint: mytool is in ~/.tool/bin on the host; a box does not see your home");
+        run("nosuch").assert_code(127).assert_stderr_has("hint: a box sees the host's /usr");
+        std::fs::remove_dir_all(env.home().join(".tool")).unwrap();
+    }
+
     /// A directory, and a file without permission.
     fn not_executable(env) {
         env.file("plain", "#!/bin/sh\necho no\n");

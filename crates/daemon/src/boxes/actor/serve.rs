@@ -135,6 +135,12 @@ impl Actor {
                 link.send(&ToKeeper::Stop { request, force, grace_ms });
                 self.ask(link, now, Duration::ZERO);
             }
+            Command::Cancel { reply } => {
+                // An end that came first is not what was asked for.
+                let request = self.requests.open(Kind::Signal, reply, now);
+                link.send(&ToKeeper::Cancel { request });
+                self.ask(link, now, Duration::ZERO);
+            }
             Command::Signal { signal, group, reply } => {
                 let request = self.requests.open(Kind::Signal, reply, now);
                 link.send(&ToKeeper::Signal { request, signal, group });
@@ -282,7 +288,9 @@ impl Actor {
         while let Ok(Some(command)) = tokio::time::timeout_at(until, self.commands.recv()).await {
             let error = no_keeper(&self.live, &self.view.borrow());
             match command {
-                Command::Stop { reply, .. } | Command::Signal { reply, .. } => {
+                Command::Stop { reply, .. }
+                | Command::Cancel { reply }
+                | Command::Signal { reply, .. } => {
                     drop(reply.send(Err(error)));
                 }
                 Command::Write { reply, .. } => drop(reply.send(Err(error))),

@@ -1,0 +1,82 @@
+//! The project's directory, held open.
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use minimal_linux::fork::{Forked, exit_now, fork};
+use minimal_proto::Signal;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, Stat};
+
+use super::mounts::Around;
+use super::{BirthError, GIVE_PROJECT, about};
+use crate::birth::readable_before;
+
+/// How long the project's directory may take to answer.
+const LOOK_LIMIT: Duration = Duration::from_secs(5);
+
+/// A directory of the host, held open: whatever its path means later, it is the same.
+#[derive(Debug)]
+pub(super) struct Project {
+    /// Where it was found; for messages.
+    pub(super) path: PathBuf,
+    fd: OwnedFd,
+    /// Its owner, mode and times.
+    pub(super) stat: Stat,
+    /// What is mounted below it, as paths of the host.
+    pub(super) mounts_below: Vec<PathBuf>,
+}
+
+impl Project {
+    /// Opens it, without following a symbolic link anywhere on the way. Who made the box has named
+    /// it without any, so one was put there since.
+    pub(super) fn open(path: &Path) -> Result<Self, BirthError> {
+        let failed = about(path);
+        let around = Around::of(path).map_err(&failed)?;
+        if !around.local {
+            look_at(path).map_err(&failed)?;
+        }
+        // O_PATH: the directory of another user may be given though not even we may list it.
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened =
+            rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
+        let fd = opened.map_err(|errno| match errno {
+            rustix::io::Errno::LOOP => BirthError {
+                message: format!(
+                    "cannot {GIVE_PROJECT}: {}: a symbolic link is on the way to it",
+                    path.display()
+                ),
+                ..BirthError::new(GIVE_PROJECT, &errno.into())
+            },
+            errno => failed(errno.into()),
+        })?;
+        let stat = rustix::fs::fstat(&fd).map_err(|errno| failed(errno.into()))?;
+        Ok(Self { path: path.to_owned(), fd, stat, mounts_below: around.below })
+    }
+
+    /// The directory: to look below it, or to make a mount of it.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Looks at a directory from a child of ours first: one on a dead network mount never answers, and
+/// who waits for it cannot even be killed.
+fn look_at(directory: &Path) -> io::Result<()> {
+    match fork()? {
+        Forked::Child => {
+            // How it ends says only that it ends: the keeper asks again.
+            directory.metadata().ok();
+            exit_now(0)
+        }
+        Forked::Parent(mut child) => {
+            if !readable_before(child.as_fd(), Instant::now() + LOOK_LIMIT)? {
+                // Left behind: it ends when the mount answers.
+                child.signal(Signal::KILL)?;
+                return Err(io::Error::other("it does not answer; is it on a dead network mount?"));
+            }
+            child.reap().map(drop)
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What the process that copies tells its keeper.
+
+use minimal_proto::keeper::Missing;
+use serde::{Deserialize, Serialize};
+
+/// Said once, at the end.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Report {
+    Copied(Summary),
+    Failed { what: String, errno: Option<i32>, so_far: Summary },
+}
+
+impl Report {
+    pub(super) fn failed(what: &str, error: &std::io::Error, so_far: Summary) -> Self {
+        Self::Failed { what: format!("{what}: {error}"), errno: error.raw_os_error(), so_far }
+    }
+}
+
+/// What was copied, and what was not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Summary {
+    /// Files, links and directories.
+    pub(super) entries: u64,
+    /// Bytes of files, however they were copied.
+    pub(super) bytes: u64,
+    /// Sockets, named pipes and devices.
+    pub(super) special: LeftOut,
+    /// What may not be read.
+    pub(super) unreadable: LeftOut,
+    /// What vanished or became something else while it was copied.
+    pub(super) changed: LeftOut,
+    /// Directories below more others than there can be open ones.
+    pub(super) deep: LeftOut,
+}
+
+/// Some of the project's names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct LeftOut {
+    count: u64,
+    first: String,
+}
+
+impl LeftOut {
+    pub(super) fn add(&mut self, name: &str) {
+        if self.count == 0 {
+            // Names in this report are examples, and a report is read whole.
+            self.first = name.chars().take(200).collect();
+        }
+        self.count += 1;
+    }
+
+    fn said(&self, why: &str) -> Option<Missing> {
+        let others = match self.count {
+            0 => return None,
+            1 => String::new(),
+            count => format!(" and {} more", count - 1),
+        };
+        let why = format!("`{}`{others} {why}", self.first);
+        Some(Missing { what: "workspace_copy".to_owned(), why })
+    }
+}
+
+impl Summary {
+    /// What the copy lacks.
+    pub(super) fn missing(&self) -> Vec<Missing> {
+        [
+            self.special
+                .said("not copied: sockets, named pipes and devices are not files to work on"),
+            self.unreadable.said("not copied: reading is not permitted"),
+            self.changed.said("not copied: changed while the project was copied"),
+            self.deep.said("not copied: it is below more directories than can be open at a time"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_is_counted_and_named_once() {
+        let mut summary = Summary::default();
+        assert_eq!(summary.missing(), []);
+        summary.special.add("a/fifo");
+        summary.special.add("b");
+        let missing = summary.missing();
+        assert_eq!(missing.len(), 1);
+        assert!(missing[0].why.starts_with("`a/fifo` and 1 more not copied"), "{missing:?}");
+    }
+}

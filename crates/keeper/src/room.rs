@@ -1,0 +1,171 @@
+//! Room for a mount where the root that all boxes share has none.
+//!
+//! That root is sealed, so a directory of it in which something is to be is covered by one in memory
+//! that holds the same: each thing in it is mounted again at its name.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use minimal_linux::mount::{self, Reach, Restrictions};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
+
+/// What a box may write to itself, by its names and those of the links to it.
+const OWN: [&str; 4] = ["/run", "/tmp", "/var/run", "/var/tmp"];
+
+/// What is to be at the end of a path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum End {
+    /// A directory.
+    Directory,
+    /// A link to there. Nothing, if something else is in its place.
+    Link(&'static str),
+}
+
+/// Whether a path (with the leading slash) is in something of the box's own.
+fn is_own(path: &Path) -> bool {
+    OWN.iter().any(|own| path.starts_with(own))
+}
+
+/// Makes what is wanted at `path` (without the leading slash). What is returned has to become the
+/// root.
+pub(crate) fn make(root: BorrowedFd<'_>, path: &Path, end: End) -> io::Result<Option<OwnedFd>> {
+    let is_own = is_own(&Path::new("/").join(path));
+    let (directories, link) = match end {
+        // Before the box's own is mounted; whoever mounts something there makes the directory.
+        End::Directory if is_own => return Ok(None),
+        End::Directory => (path, None),
+        End::Link(target) => match (path.parent(), path.file_name()) {
+            (Some(parent), Some(name)) => (parent, Some((name, target))),
+            _ => return Ok(None),
+        },
+    };
+    let existing = existing(root, directories)?;
+    let is_there = existing == directories
+        && match link {
+            None => true,
+            Some((name, _)) => {
+                let parent = open(root, directories)?;
+                rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+            }
+        };
+    if is_there {
+        return Ok(None);
+    }
+    let fill = |at: BorrowedFd<'_>, from: &Path| -> io::Result<()> {
+        let rest = directories.strip_prefix(from).map_err(io::Error::other)?;
+        let last = make_below(at, rest)?;
+        if let Some((name, target)) = link {
+            rustix::fs::symlinkat(target, last, name)?;
+        }
+        Ok(())
+    };
+    if is_own {
+        fill(root, Path::new(""))?;
+        return Ok(None);
+    }
+    let covered = open(root, &existing)?;
+    let things = things(covered.as_fd())?;
+    let cover = mount::new_file_system("tmpfs", &[("mode", "755")], Restrictions::OWN)?;
+    // First of all things, since from then on they are covered. And mounts can be attached to it
+    // only once it is attached itself.
+    mount::attach_over(cover.as_fd(), covered.as_fd())?;
+    for thing in things {
+        thing.put_into(cover.as_fd())?;
+    }
+    fill(cover.as_fd(), &existing)?;
+    let sealed = Restrictions { read_only: true, ..Restrictions::OWN };
+    mount::restrict(cover.as_fd(), sealed, Reach::One)?;
+    Ok(existing.as_os_str().is_empty().then_some(cover))
+}
+
+/// Makes the directories of `path` that are missing below `root`, and opens the last.
+pub(crate) fn make_below(root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
+    let existing = existing(root, path)?;
+    let rest = path.strip_prefix(&existing).map_err(io::Error::other)?;
+    let mut at = open(root, &existing)?;
+    for name in rest {
+        rustix::fs::mkdirat(&at, name, Mode::from_raw_mode(0o755))?;
+        at = open(at.as_fd(), Path::new(name))?;
+    }
+    Ok(at)
+}
+
+/// How much of the path there is.
+fn existing(root: BorrowedFd<'_>, path: &Path) -> io::Result<PathBuf> {
+    let mut existing = PathBuf::new();
+    for name in path {
+        let next = existing.join(name);
+        match open(root, &next) {
+            Ok(_) => existing = next,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(existing)
+}
+
+/// Opens a directory of the box. Links lead to where they would lead inside.
+fn open(root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    Ok(rustix::fs::openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)?)
+}
+
+/// Something in a directory that is to be covered.
+enum Thing {
+    Link { name: Vec<u8>, target: Vec<u8> },
+    Directory { name: Vec<u8>, tree: OwnedFd },
+    File { name: Vec<u8>, tree: OwnedFd },
+}
+
+fn things(directory: BorrowedFd<'_>) -> io::Result<Vec<Thing>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let listed = rustix::fs::openat(directory, ".", flags, Mode::empty())?;
+    let mut things = Vec::new();
+    for entry in Dir::new(listed)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes().to_vec();
+        if matches!(name.as_slice(), b"." | b"..") {
+            continue;
+        }
+        let path = Path::new(OsStr::from_bytes(&name));
+        things.push(match entry.file_type() {
+            FileType::Symlink => {
+                let target = rustix::fs::readlinkat(directory, path, Vec::new())?.into_bytes();
+                Thing::Link { name, target }
+            }
+            FileType::Directory => {
+                let tree = mount::clone_tree(directory, path, Reach::Recursive)?;
+                Thing::Directory { name, tree }
+            }
+            _ => {
+                let tree = mount::clone_tree(directory, path, Reach::Recursive)?;
+                Thing::File { name, tree }
+            }
+        });
+    }
+    Ok(things)
+}
+
+impl Thing {
+    fn put_into(self, cover: BorrowedFd<'_>) -> io::Result<()> {
+        let (name, tree) = match self {
+            Self::Link { name, target } => {
+                return Ok(rustix::fs::symlinkat(target.as_slice(), cover, name.as_slice())?);
+            }
+            Self::Directory { name, tree } => {
+                rustix::fs::mkdirat(cover, name.as_slice(), Mode::from_raw_mode(0o755))?;
+                (name, tree)
+            }
+            Self::File { name, tree } => {
+                let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+                drop(rustix::fs::openat(cover, name.as_slice(), flags, Mode::RUSR)?);
+                (name, tree)
+            }
+        };
+        mount::attach(tree.as_fd(), cover, Path::new(OsStr::from_bytes(&name)))
+    }
+}
