@@ -13,7 +13,7 @@ use minimal_linux::mount::{self, Reach, Restrictions};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
 
 /// What a box may write to itself, by its names and those of the links to it.
-const OWN: [&str; 4] = ["/run", "/tmp", "/var/run", "/var/tmp"];
+const OWN: [&str; 5] = ["/dev/shm", "/run", "/tmp", "/var/run", "/var/tmp"];
 
 /// What is to be at the end of a path.
 #[derive(Clone, Copy, Debug)]

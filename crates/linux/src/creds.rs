@@ -26,6 +26,29 @@ pub fn become_user(uid: u32, gid: u32) -> io::Result<GroupsKept> {
     Ok(groups)
 }
 
+/// Has what this process makes in file systems belong to this user and group of our user namespace,
+/// and changes nothing else (setfsuid(2)). Whoever entered a namespace from outside has ids that it
+/// does not know, and can make nothing in a file system of its.
+///
+/// # Errors
+/// `EPERM` if the kernel has not taken the ids: they are not mapped.
+pub fn make_files_as(uid: u32, gid: u32) -> io::Result<()> {
+    // Both calls return the id of before and no error. An id that is none changes nothing, so a
+    // second call tells which one is in force.
+    let set = |call: unsafe extern "C" fn(u32) -> libc::c_int, id: u32| {
+        // SAFETY: the call takes a number and touches no memory of ours.
+        unsafe { call(id) };
+        // SAFETY: as above.
+        unsafe { call(u32::MAX) }.cast_unsigned() == id
+    };
+    // The group first: the user may cost the privilege to change it.
+    if set(libc::setfsgid, gid) && set(libc::setfsuid, uid) {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(libc::EPERM))
+    }
+}
+
 /// Whether supplementary groups of the caller are still in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupsKept {

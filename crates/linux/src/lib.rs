@@ -34,6 +34,7 @@ pub mod title;
 pub mod wait;
 
 pub mod cgroup;
+#[expect(unsafe_code, reason = "setfsuid and setfsgid: rustix lacks them")]
 pub mod creds;
 pub mod daemonize;
 pub mod limits;

@@ -52,6 +52,8 @@ pub(super) struct Order<'a> {
     pub(super) network: Network,
     /// What it may not ask of the kernel.
     pub(super) filter: &'a Filter,
+    /// Whose the box's system is.
+    pub(super) init_id: u32,
     /// How many processes its user may have, where no control group says.
     pub(super) process_limit: Option<u64>,
 }
@@ -126,7 +128,7 @@ fn join_and_execute(
         // Before the first moment in which anything in the box could see us.
         creds::hide_from_others().map_err(step(0))?;
         namespaces::join(init, order.network).map_err(step(1))?;
-        finish(order.plan, given)?;
+        finish(order, given)?;
         if let Some(pid) = fork_sibling().map_err(step(2))? {
             let mut record: Record = [ENTRYPOINT_PID, 0, 0, 0, 0, 0];
             record[2..].copy_from_slice(&pid.to_le_bytes());
@@ -144,9 +146,14 @@ fn join_and_execute(
 }
 
 /// Makes the blank box that of the plan. Nobody else is in it yet.
-fn finish(plan: &Plan, given: GivenMounts) -> Result<(), Failure> {
+fn finish(order: &Order<'_>, given: GivenMounts) -> Result<(), Failure> {
+    // As its init made the rest. The change made us visible again.
+    creds::make_files_as(order.init_id, order.init_id)
+        .and_then(|()| creds::hide_from_others())
+        .map_err(step(1))?;
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let mut assembly = Assembly::entered(given).map_err(step(1))?;
-    for (number, step) in plan.steps.iter().enumerate() {
+    for (number, step) in order.plan.steps.iter().enumerate() {
         assembly
             .take(step)
             .map_err(|error| Failure::Plan(number, error.raw_os_error().unwrap_or(0)))?;

@@ -138,6 +138,7 @@ pub(crate) fn give_birth(
         identity: &identity,
         network,
         filter: &nursery.filter,
+        init_id: nursery.users.init_id(),
         process_limit: limits.process_limit,
     };
     // The last moment in which nothing of the command has run.

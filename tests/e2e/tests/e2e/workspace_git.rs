@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use minimal_testkit::{TestEnv, for_each_user};
+use minimal_testkit::{TestEnv, for_each_user, need};
 
 /// Git with a name to commit by, and without anybody's configuration.
 const GIT: &str = "export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null; \
@@ -79,5 +79,31 @@ for_each_user! {
             assert_eq!(env.newest()["enforcement"]["workspace"], "overlay");
         }
         fs::remove_file(evil.join(".git")).unwrap();
+    }
+}
+
+/// Where a box has nothing of its own, it gets a root with room for the repository; all else is there
+/// as ever.
+#[test]
+fn where_a_box_has_nothing() {
+    if !need::root() || !need::userns(&minimal_testkit::Account::current()) {
+        return;
+    }
+    for place in ["/srv", "/root", "/usr/src", "/home"] {
+        if !std::path::Path::new(place).is_dir() {
+            continue;
+        }
+        let env = TestEnv::new();
+        let script = format!(
+            "{GIT}at=$(mktemp -d {place}/mt-XXXXXX); chmod 755 $at; trap 'rm -rf $at' EXIT; git init -q $at/main; cd $at/main; echo one > f; \
+             git add f; git commit -qm first; git worktree add -q ../wt 2>/dev/null; cd ../wt; min run -- sh -c \"$INNER\""
+        );
+        let inner = format!(
+            "{GIT}{COMMIT}; git worktree list | wc -l; touch /x $(dirname $(git rev-parse --git-common-dir))/x 2>/dev/null || echo sealed; \
+             id -un; echo > ~/h && echo > /tmp/t && echo > /dev/null && ls -d /home/box /workbench /proc/1 /sys/kernel; hostname"
+        );
+        let output = env.bash(&script).env("INNER", inner).run();
+        let rest = "2\nsealed\nbox\n/home/box\n/proc/1\n/sys/kernel\n/workbench\nsh-1\n";
+        output.assert_code(0).assert_stdout(format!("second\nfirst\n{rest}"));
     }
 }
