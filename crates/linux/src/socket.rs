@@ -94,6 +94,22 @@ pub fn connect(directory: BorrowedFd<'_>, name: &str) -> io::Result<UnixStream> 
     UnixStream::connect(short_path(directory, name))
 }
 
+/// Whether a process listens on the socket called `name` in a directory. Never waits for it.
+///
+/// # Errors
+/// What else than yes or no connect(2) says.
+pub fn is_listening(directory: BorrowedFd<'_>, name: &str) -> io::Result<bool> {
+    let address = rustix::net::SocketAddrUnix::new(short_path(directory, name))?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    match rustix::net::connect(&socket, &address) {
+        // unix(7): its queue is full, as that of a stopped process may be.
+        Ok(()) | Err(rustix::io::Errno::AGAIN) => Ok(true),
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::CONNREFUSED) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
 /// The user of the process at the other end, as it was when it connected (unix(7), `SO_PEERCRED`).
 ///
 /// # Errors

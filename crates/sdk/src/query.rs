@@ -10,6 +10,8 @@ use minimal_proto::{BoxId, ByteString, State, Timestamp};
 pub struct ListQuery {
     /// Only those in one of these states; empty: in any.
     pub states: Vec<State>,
+    /// Also those that cannot be read, of which neither state nor project is known.
+    pub broken: bool,
     /// Only those of this project (an absolute path).
     pub project: Option<ByteString>,
     /// At most so many, 1 to 10,000; without: the daemon's default.
@@ -91,6 +93,9 @@ impl Target {
         }
         if let Some(project) = &query.project {
             target.add("project", project.as_bytes());
+        }
+        if query.broken {
+            target = target.with("broken", "true");
         }
         target.with_some("limit", query.limit).with_some("after", query.after)
     }

@@ -125,6 +125,15 @@ impl LifeLock {
         Ok(Holders { keeper: self.is_held(KEEPER_BYTE)?, init: self.is_held(INIT_BYTE)? })
     }
 
+    /// The pid of another process that is the box's keeper, for people.
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    pub fn keeper_pid(&self) -> Result<Option<i32>, LockError> {
+        record_lock::is_locked(self.fd(), KEEPER_BYTE)
+            .map_err(|source| self.error("ask for the locks of", source))
+    }
+
     /// Notes that the box's command is about to be executed. In the file's length, which takes no
     /// space on a full disk; for whoever finds that its keeper was killed before it had told.
     ///

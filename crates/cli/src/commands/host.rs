@@ -1,9 +1,13 @@
 //! `min host show` and `min host stop`
 
+use std::time::Duration;
+
 use minimal_proto::api::{BoxRecord, HostInfo, Isolation, StopBox};
 use minimal_proto::{ErrorCode, State};
 use minimal_sdk::{CallError, Client, ListQuery};
+use minimal_store::{BoxDir, LifeLock};
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::several::{ask_each, tell};
 use crate::args::{Format, HostStopArgs};
@@ -13,6 +17,10 @@ use crate::error::Failure;
 use crate::exit::Exit;
 use crate::output::Table;
 use crate::run::address;
+
+/// How long the keepers of boxes that have ended are waited for, and how often it is looked.
+const KEEPERS_LIMIT: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Shows the daemon and its machine.
 pub(super) async fn show(context: &Context) -> Result<Exit, Failure> {
@@ -81,7 +89,7 @@ pub(super) async fn stop(context: &Context, args: &HostStopArgs) -> Result<Exit,
 
 async fn stop_boxes(context: &Context, client: &Client, force: bool) -> Result<Exit, Failure> {
     let states = State::ALL.into_iter().filter(|state| !state.is_ended()).collect();
-    let query = ListQuery { states, limit: Some(10_000), ..ListQuery::default() };
+    let query = ListQuery { states, broken: true, limit: Some(10_000), ..ListQuery::default() };
     let mut worst = Exit::Done;
     // More than a page of boxes that run is beyond any host; those that are made meanwhile are
     // not what was asked for.
@@ -94,13 +102,30 @@ async fn stop_boxes(context: &Context, client: &Client, force: bool) -> Result<E
     for (record, answer) in records.iter().zip(answers) {
         match answer.map_err(Failure::from) {
             Ok(_) => {}
-            // Removed meanwhile.
-            Err(failure) if failure.code == ErrorCode::NotFound => {}
+            // Removed meanwhile; or nobody keeps what cannot be read.
+            Err(failure) if [ErrorCode::NotFound, ErrorCode::Broken].contains(&failure.code) => {}
             Err(failure) => {
                 let attempt = format!("stop box {}", address(record));
                 worst = worst.or_worse(tell(context, &failure.while_trying(attempt)));
             }
         }
     }
+    keepers_gone(context, &records).await?;
     Ok(worst)
+}
+
+/// Waits until the keepers of boxes that have ended are gone, too: they clean up after them.
+async fn keepers_gone(context: &Context, records: &[BoxRecord]) -> Result<(), Failure> {
+    let state_dir = &context.paths()?.state_dir;
+    let until = Instant::now() + KEEPERS_LIMIT;
+    for record in records {
+        let path = state_dir.join("boxes").join(record.id.to_string());
+        // Deleted, or not readable: then nothing shows whether anybody is there.
+        let Ok(dir) = BoxDir::open(&path) else { continue };
+        let Ok(lock) = LifeLock::open(&dir) else { continue };
+        while lock.holders().is_ok_and(|holders| !holders.nobody()) && Instant::now() < until {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+    Ok(())
 }

@@ -91,6 +91,7 @@ async fn matching<R: Listing>(
     let project = project.map(|path| ByteString::from(path.into_os_string()));
     let query = |states: Vec<State>| ListQuery {
         states,
+        broken: false,
         project: project.clone(),
         limit: None,
         after: None,
@@ -102,7 +103,9 @@ async fn matching<R: Listing>(
             return pages(client, query(Vec::new()), None).await;
         }
         let (over, live) = State::ALL.into_iter().partition(|state| state.is_ended());
-        let mut boxes: Vec<R> = pages(client, query(live), None).await?;
+        // Those that cannot be read are in need of somebody, whatever their project is.
+        let live = ListQuery { broken: true, ..query(live) };
+        let mut boxes: Vec<R> = pages(client, live, None).await?;
         boxes.extend(pages(client, query(over), ended).await?);
         // An id begins with the time it was minted.
         boxes.sort_by_key(|record| std::cmp::Reverse(record.id()));

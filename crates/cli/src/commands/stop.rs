@@ -26,7 +26,10 @@ pub(super) async fn run(context: &Context, args: &StopArgs) -> Result<Exit, Fail
         let name = address(before);
         match answer {
             Ok(record) => {
-                let ending = record.ending.as_ref().map(ending_in_words).unwrap_or_default();
+                let ending = match &record.ending {
+                    Some(ending) => ending_in_words(ending),
+                    None => "its directory cannot be read, so how is not known".to_owned(),
+                };
                 let had = if before.ending.is_some() { "had already ended" } else { "has ended" };
                 context.printer.note(&format!("Box {name} {had}: {ending}"));
                 values.push(json!(record));

@@ -6,14 +6,14 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use minimal_proto::api::{BoxRecord, SignalBox, StopBox};
-use minimal_proto::{ErrorBody, ErrorCode};
+use minimal_proto::{BoxId, ErrorBody, ErrorCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::error::ApiError;
 use super::extract::{Address, Asked, JsonBody, OptionalBody};
 use super::{find, show};
-use crate::boxes::{Answer, Command, Fate, Live};
+use crate::boxes::{Answer, Command, Fate, Live, broken};
 use crate::hooks;
 use crate::host::Host;
 use crate::index::Entry;
@@ -25,6 +25,9 @@ const END_LIMIT: Duration = Duration::from_secs(30);
 /// How long an actor may take to leave an ended box to the index.
 const HAND_OVER_LIMIT: Duration = Duration::from_secs(10);
 
+/// How often it is looked whether a keeper is gone that has no actor.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
 /// Ends a box and answers when it has ended.
 #[cfg_attr(test, utoipa::path(post, path = "/v1/boxes/{box}/stop", request_body = Option<StopBox>, responses((status = 200, body = BoxRecord, description = "It has ended."))))]
 pub(super) async fn stop(
@@ -32,9 +35,15 @@ pub(super) async fn stop(
     Address(address): Address,
     OptionalBody(request): OptionalBody<StopBox>,
 ) -> Result<Json<BoxRecord>, ApiError> {
-    let entry = find(&host, &address)?;
-    if let Entry::Live(live) = &entry {
-        stop_live(live, request).await?;
+    let entry = host.index.resolve(&address)?;
+    match &entry {
+        Entry::Live(live) => stop_live(live, request).await?,
+        Entry::Ended(_) => {}
+        Entry::Broken(broken) => {
+            if !broken::end(&host, broken.id, request).await? {
+                return Err(broken.as_ref().into());
+            }
+        }
     }
     Ok(Json(show::record(&host, &entry).await))
 }
@@ -125,8 +134,25 @@ pub(super) async fn remove(
         }
         handed_over(&host, live).await?;
     }
+    if let (Entry::Broken(broken), true) = (&entry, query.force) {
+        broken::end(&host, broken.id, StopBox { force: true, grace_ms: None }).await?;
+        gone(&host, broken.id).await;
+    }
     host.reap(entry.id()).await?;
     Ok(Json(json!({})))
+}
+
+/// Waits until the keeper of a box that has ended is gone, or until it has had its time: deleting says
+/// then that it lives.
+async fn gone(host: &Arc<Host>, id: BoxId) {
+    let until = tokio::time::Instant::now() + HAND_OVER_LIMIT;
+    while tokio::time::Instant::now() < until {
+        let looking = Arc::clone(host);
+        if super::blocking(move || !broken::is_kept(&looking, id)).await {
+            return;
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
 }
 
 /// What the index has once the actor of an ended box is gone.

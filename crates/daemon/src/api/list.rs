@@ -32,6 +32,8 @@ pub(super) struct ListQuery {
     box_type: Option<String>,
     project: Option<String>,
     parent: Option<BoxId>,
+    #[serde(default)]
+    broken: bool,
     limit: Option<usize>,
     after: Option<BoxId>,
 }
@@ -51,6 +53,7 @@ impl ListQuery {
                 .transpose()?,
             project: self.project.clone().map(Into::into),
             parent: self.parent,
+            broken: self.broken,
         })
     }
 

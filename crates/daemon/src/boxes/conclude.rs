@@ -7,6 +7,7 @@
 use std::io;
 use std::path::Path;
 
+use minimal_linux::socket;
 use minimal_proto::api::LogFigures;
 use minimal_proto::ending::{Observer, StartFault};
 use minimal_proto::{Ending, Event, EventData, State, Timestamp};
@@ -55,9 +56,9 @@ pub(crate) enum ConcludeError {
     /// Its log.
     #[error("find the end of the log")]
     Log(#[from] LogError),
-    /// A fault point.
-    #[error("pass a fault point")]
-    Hook(#[from] io::Error),
+    /// Whether a keeper listens, or a fault point.
+    #[error("find out whether a keeper listens")]
+    Look(#[from] io::Error),
     /// The journal does not hold together.
     #[error("fold the journal")]
     Fold(#[from] minimal_store::Denied),
@@ -86,6 +87,10 @@ pub(crate) fn conclude(
     let events = JournalReader::open(dir)?.read_new()?;
     let record = Record::fold(&events)?;
     let log = minimal_store::figures(dir)?;
+    // The lock file may have been replaced under a keeper, which holds the locks of the old one.
+    if record.ending.is_none() && socket::is_listening(dir.dir_fd(), minimal_keeper::SOCKET)? {
+        return Ok(Conclusion::Alive(Holders { keeper: true, init: true }));
+    }
     if record.ending.is_some() {
         clean_up(dir, &record);
         return Ok(Conclusion::Ended { record: Box::new(record), log, written: false });

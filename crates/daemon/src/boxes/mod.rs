@@ -13,6 +13,7 @@
 
 mod actor;
 pub(crate) mod birth;
+pub(crate) mod broken;
 mod clocks;
 mod conclude;
 mod ended;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use minimal_proto::error::Chain;
 use minimal_proto::{BoxId, ErrorBody, ErrorCode, Timestamp};
-use minimal_store::{LifeLock, ReapError, hook};
+use minimal_store::{ReapError, hook};
 
-use super::Ended;
+use super::{Ended, broken};
 use crate::host::Host;
 use crate::index::Entry;
 
@@ -78,7 +78,7 @@ fn delete(host: &Host, id: BoxId, is_broken: bool) -> Result<(), ErrorBody> {
     hook::point("daemon.reap.before")
         .map_err(|error| ErrorBody::new(ErrorCode::Internal, error.to_string()))?;
     if is_broken {
-        refuse_if_alive(host, id)?;
+        broken::refuse_if_kept(host, id)?;
     }
     match host.state.reap(id) {
         Ok(()) | Err(ReapError::Missing { .. }) => Ok(()),
@@ -99,18 +99,5 @@ fn delete(host: &Host, id: BoxId, is_broken: bool) -> Result<(), ErrorBody> {
 fn remove_as_its_users(host: &Host, id: BoxId) {
     if let Err(error) = host.launcher.remove(id) {
         tracing::error!(box_id = %id, error = %Chain(&error), "not all of the box could be deleted");
-    }
-}
-
-/// A directory that cannot be read may have a keeper all the same.
-fn refuse_if_alive(host: &Host, id: BoxId) -> Result<(), ErrorBody> {
-    let Ok(dir) = host.state.box_dir(id) else { return Ok(()) };
-    let Ok(lock) = LifeLock::open(&dir) else { return Ok(()) };
-    match lock.holders() {
-        Ok(holders) if !holders.nobody() => Err(ErrorBody::new(
-            ErrorCode::WrongState,
-            format!("box {id} cannot be read, and its keeper lives"),
-        )),
-        Ok(_) | Err(_) => Ok(()),
     }
 }

@@ -5,7 +5,7 @@ use minimal_proto::{BoxId, ByteString, State};
 
 use super::Entry;
 
-/// Every condition that is given must hold. A broken directory passes only without conditions.
+/// Every condition that is given must hold.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Filter {
     /// One of these states.
@@ -14,6 +14,9 @@ pub(crate) struct Filter {
     pub(crate) types: Option<Vec<BoxType>>,
     /// Of this project.
     pub(crate) project: Option<ByteString>,
+    /// Also broken directories, of which nothing is known that a condition could be about. They pass
+    /// without conditions, too.
+    pub(crate) broken: bool,
     /// Made by this box.
     pub(crate) parent: Option<BoxId>,
 }
@@ -26,7 +29,7 @@ impl Filter {
                 (live.facts.box_type, live.facts.project_root.as_ref(), parent)
             }
             Entry::Ended(ended) => (ended.box_type, ended.project_root.as_ref(), ended.parent),
-            Entry::Broken(_) => return *self == Self::default(),
+            Entry::Broken(_) => return self.broken || *self == Self::default(),
         };
         let state_passes = self
             .states

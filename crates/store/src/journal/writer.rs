@@ -309,9 +309,12 @@ pub(super) fn shortened(mut event: Event) -> Option<Event> {
 
 /// Makes the directory of a box durable: its spec, its names, and its own name.
 fn sync_dir(dir: BorrowedFd<'_>, path: &Path) -> Result<(), JournalError> {
-    regular::open(dir, SPEC, OFlags::RDONLY)
-        .and_then(|file| file.sync_all())
-        .map_err(|source| JournalError::Sync { path: path.join(SPEC), source })?;
+    match regular::open(dir, SPEC, OFlags::RDONLY).and_then(|file| file.sync_all()) {
+        Ok(()) => {}
+        // Somebody deleted it. The events are worth keeping all the same.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(source) => return Err(JournalError::Sync { path: path.join(SPEC), source }),
+    }
     let boxes = || {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         rustix::fs::openat(dir, "..", flags, Mode::empty())

@@ -3,7 +3,8 @@
 use std::fs;
 use std::io::Write as _;
 
-use minimal_testkit::{TestEnv, for_each_user};
+use minimal_e2e::Gate;
+use minimal_testkit::{LIMIT, TestEnv, for_each_user};
 use serde_json::Value;
 
 /// Something that happened to a box's directory.
@@ -58,6 +59,55 @@ for_each_user! {
             env.min(["rm", "--force", id]).run().assert_code(0);
         }
         assert!(env.state_dir().join("boxes/not-a-box").exists(), "what is not ours is left alone");
+    }
+
+    /// A box that runs while its directory cannot be read is listed, and ended through its keeper by
+    /// whoever is asked to.
+    fn broken_boxes_that_run(env) {
+        let damages: [Damage; 2] = [
+            |dir| fs::write(dir.join("journal.ndjson"), "").unwrap(),
+            |dir| fs::remove_file(dir.join("spec.json")).unwrap(),
+        ];
+        let end: [&[&str]; 3] = [&["stop", "--force"], &["rm", "--force"], &["host", "stop", "--boxes", "--force"]];
+        for damage in damages {
+            for words in end {
+                let id = env.detached("exec sleep 86547");
+                env.wait_for_process("sleep 86547");
+                let keeper = env.keeper(&id);
+                damage(&env.box_dir(&id));
+                env.kill_daemon();
+                let listed = env.min(["ls"]).run();
+                assert!(listed.text().contains("(broken)"), "{listed}");
+                env.min(["rm", &id]).run().assert_code(2).assert_stderr_has("its keeper (pid ");
+                let whole = env.min(words);
+                if words[0] == "host" { whole } else { whole.arg(&id) }.run().assert_code(0);
+                assert!(!keeper.is_alive() || words[0] == "stop", "{words:?} waits for the keeper");
+                keeper.wait_gone(LIMIT);
+                env.wait_for_no_process("sleep 86547");
+                env.min(["rm", "--force", &id]).run();
+            }
+        }
+    }
+
+    /// A lock file that was replaced says that nobody is there; the keeper's socket says otherwise.
+    fn a_replaced_lock(env) {
+        let gate = Gate::new(env, "gate");
+        let script = format!("{}; exit 6", gate.wait());
+        let id = env
+            .min(["run", "-d", "--workspace", "bind", "--", "sh", "-c", &script])
+            .run()
+            .word()
+            .to_owned();
+        let lock = env.box_dir(&id).join("life.lock");
+        fs::remove_file(&lock).unwrap();
+        fs::write(&lock, "").unwrap();
+        env.account().own(&lock);
+        env.kill_daemon();
+        assert_eq!(env.show(&id)["state"], "running");
+        env.min(["rm", &id]).run().assert_code(2);
+        let wait = env.min(["wait", &id]).spawn();
+        gate.open();
+        wait.wait().assert_code(6);
     }
 
     /// A journal torn in the middle of its last line: the events before are the truth.

@@ -42,7 +42,7 @@ use crate::index::Entry;
 use requests::Requests;
 
 /// How long a keeper may take to answer a connection with its hello.
-const HELLO_LIMIT: Duration = Duration::from_secs(3);
+pub(super) const HELLO_LIMIT: Duration = Duration::from_secs(3);
 
 /// How long after the end a keeper has surely cleaned up after its box, if it lives.
 const CLEANED_UP: Duration = Duration::from_secs(1);
@@ -395,7 +395,7 @@ fn describe(error: &ConcludeError) -> String {
 
 impl Link {
     /// Waits for the first message on a connection.
-    async fn hello(&mut self, id: BoxId) -> Result<Hello, LinkError> {
+    pub(super) async fn hello(&mut self, id: BoxId) -> Result<Hello, LinkError> {
         match self.next().await? {
             FromKeeper::Hello(hello) if hello.box_id == id => Ok(hello),
             FromKeeper::Hello(_) => Err(LinkError::Stranger),
