@@ -151,6 +151,7 @@ impl Assembly {
                 mount::attach_over(mount.as_fd(), at.as_fd())
             }
             Step::GitFile(path) => self.git_file(path),
+            Step::SystemLayers => self.system_layers(),
             Step::EnterRoot => {
                 mount::enter_root(self.root()?)?;
                 // Held any longer it would be a way back for whoever gets at our descriptors.
@@ -277,6 +278,17 @@ impl Assembly {
         let file = rustix::fs::openat(self.root()?, path, flags, Mode::from_raw_mode(mode))?;
         std::fs::File::from(file).write_all(contents.as_bytes())?;
         self.own(path)
+    }
+
+    fn system_layers(&mut self) -> io::Result<()> {
+        // In the order in which they were made: some are in others.
+        for (given, mount) in std::mem::take(&mut self.given) {
+            match given {
+                Given::System(path) => self.attach(&mount, path)?,
+                _ => self.given.push((given, mount)),
+            }
+        }
+        Ok(())
     }
 
     fn give(&mut self, given: Given, path: &str) -> io::Result<()> {

@@ -34,6 +34,7 @@ mod room;
 mod saving;
 mod shared_root;
 pub mod subordinate;
+mod system_lowers;
 mod timers;
 mod users;
 

@@ -38,6 +38,8 @@ pub enum Given {
     Tmp,
     /// `fs/root` of the box directory, the home of a box's root.
     RootHome,
+    /// A layer over a directory of the host's system, or what a box's root has in its place.
+    System(&'static str),
     /// The caller's project, in this way.
     Project(Workspace),
     /// The repository that the project is a worktree of, in this way.
@@ -92,6 +94,8 @@ pub enum Step {
     GiveAt(Given, PathBuf),
     /// A file `.git` in the workspace that says where the repository is.
     GitFile(PathBuf),
+    /// Every [`Given::System`] there is.
+    SystemLayers,
     /// Enter the root, leaving the host's files.
     EnterRoot,
     /// The host name.
@@ -240,7 +244,7 @@ impl Plan {
             steps.push(Step::LinkWorkspace(project.clone()));
         }
         if is_root(&spec.execution.user) {
-            steps.push(Step::Give(Given::RootHome, "root"));
+            steps.extend([Step::SystemLayers, Step::Give(Given::RootHome, "root")]);
         }
         steps.extend(project.iter().map(|_| Step::Give(Given::Project(kind), "workbench")));
         steps.extend(repository.clone().map(|path| Step::GiveAt(Given::Repository(kind), path)));
@@ -281,6 +285,12 @@ impl fmt::Display for Step {
                 write!(f, "mount /{path}, which shows the box's processes only")
             }
             Self::Kernel(path) => write!(f, "mount /{path} read-only, if the kernel allows it"),
+            Self::SystemLayers => f.write_str(
+                "lay layers of the box's own over the host's system directories, if the daemon is root's",
+            ),
+            Self::Give(Given::System(_), path) => {
+                write!(f, "lay a layer of the box's own over the host's /{path}")
+            }
             Self::Give(Given::Project(kind), path) => {
                 write!(f, "show the project at /{path}: {}", in_words(*kind))
             }

@@ -16,6 +16,7 @@ use crate::assemble::{Assembly, LeftOut};
 use crate::etc::Accounts;
 use crate::limits::HostLimits;
 use crate::plan::shared_root;
+use crate::system_lowers::SystemLowers;
 use crate::users::Users;
 
 /// The directory of the state directory that the root is attached at, in the nursery's mount
@@ -34,6 +35,8 @@ pub(crate) struct SharedRoot {
     pub(crate) accounts: Accounts,
     /// The uid map of boxes, in ids of the host.
     pub(crate) uid_map: Vec<IdRange>,
+    /// What layers of a box's root can be laid over.
+    pub(crate) lowers: SystemLowers,
     /// What their processes may not ask of the kernel.
     pub(crate) filter: Filter,
     /// What they may use of the machine.
@@ -41,7 +44,8 @@ pub(crate) struct SharedRoot {
 }
 
 impl SharedRoot {
-    /// Assembles it. `lack` says why boxes have one user only, if they have. Before, the mount namespace must have been cut off from the host's.
+    /// Assembles it. `lack` says why boxes have one user only, if they have. Before, the mount
+    /// namespace must have been cut off from the host's.
     ///
     /// # Errors
     /// The step that failed, in words, and why.
@@ -72,7 +76,8 @@ impl SharedRoot {
         let own = namespaces::own_uid_map()
             .map_err(|error| ("read our own uid map".to_owned(), error))?;
         let uid_map = users.map_on_the_host(&own);
-        Ok(Self { place, left_out, users, uid_map, accounts, filter, limits })
+        let lowers = SystemLowers::find(users, &place.join("etc"));
+        Ok(Self { place, left_out, users, uid_map, accounts, lowers, filter, limits })
     }
 
     /// A detached copy for one box. Only a process in the nursery's mount namespace can make it.

@@ -54,9 +54,17 @@ pub struct Enforcement {
     /// Limits on what it uses of the machine.
     #[serde(default)]
     pub limits: Vec<EnforcedLimit>,
+    /// What the box's root can change of the system: `full`: install, upgrade and remove packages,
+    /// in layers of the box's own; `none`: nothing.
+    #[serde(default = "no_install")]
+    pub install: String,
     /// What is not in force, each with its reason.
     #[serde(default)]
     pub missing: Vec<Missing>,
+}
+
+fn no_install() -> String {
+    "none".to_owned()
 }
 
 /// A limit in force.
@@ -175,6 +183,7 @@ pub struct Start {
 /// The keeper's messages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "one at a time, read and handled")]
 pub enum FromKeeper {
     /// The first message on every connection.
     Hello(Hello),

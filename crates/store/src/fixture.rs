@@ -58,6 +58,7 @@ pub(crate) fn started() -> EventData {
             seccomp: true,
             capabilities: vec![],
             limits: vec![],
+            install: "none".to_owned(),
             missing: vec![],
         },
     })

@@ -53,6 +53,7 @@ fn table(record: &BoxRecord) -> String {
         row("namespaces", Some(enforcement.namespaces.join(", ")));
         row("users", Some(enforcement.users.clone()));
         row("uids", Some(uids(&enforcement.uid_map)));
+        row("install", (enforcement.install != "none").then(|| enforcement.install.clone()));
         row("network", Some(enforcement.network.clone()));
         for limit in &enforcement.limits {
             let max = match limit.what.as_str() {

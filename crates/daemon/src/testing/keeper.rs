@@ -113,6 +113,7 @@ impl FakeKeeper {
             seccomp: true,
             capabilities: vec![],
             limits: vec![],
+            install: "none".to_owned(),
             missing: vec![],
         };
         let started = Started { life: 1, boot_id: "b".into(), keeper_pid: 1, enforcement };

@@ -29,6 +29,18 @@ const MOST_COPIED: u64 = 64 << 10;
 /// How long init may take to lock a byte of a file.
 const ADOPTION_LIMIT: Duration = Duration::from_secs(10);
 
+/// Writes a file of the box's.
+pub(super) fn write(contents: &Contents, mut file: File) -> io::Result<()> {
+    match contents {
+        Contents::Text(text) => file.write_all(text.as_bytes()),
+        Contents::OfHost(host) => match File::open(host) {
+            Ok(theirs) => io::copy(&mut theirs.take(MOST_COPIED), &mut file).map(drop),
+            // Without it, it is empty: a host that resolves no names has none.
+            Err(_) => Ok(()),
+        },
+    }
+}
+
 /// An init without a box. Dropped, it is killed and reaped, and with it whatever had been put into
 /// its namespaces.
 #[derive(Debug)]
@@ -121,16 +133,8 @@ impl Blank {
     /// Writes what the box is called, and who resolves names for it, where programs look for it.
     pub(super) fn write_files(&mut self, plan: &Plan) -> io::Result<()> {
         for (path, file) in std::mem::take(&mut self.assembled.held) {
-            let mut file = File::from(file);
-            match plan.files.iter().find(|(wanted, _)| *wanted == path) {
-                Some((_, Contents::Text(text))) => file.write_all(text.as_bytes())?,
-                Some((_, Contents::OfHost(host))) => {
-                    // Without it, it is empty: a host that resolves no names has none.
-                    if let Ok(theirs) = File::open(host) {
-                        io::copy(&mut theirs.take(MOST_COPIED), &mut file)?;
-                    }
-                }
-                None => {}
+            if let Some((_, contents)) = plan.files.iter().find(|(wanted, _)| *wanted == path) {
+                write(contents, File::from(file))?;
             }
         }
         Ok(())

@@ -43,8 +43,9 @@ pub(super) fn prepare(
                 prepared.mounts.push((*given, home));
                 continue;
             }
-            // What every box has is made with it (`own_files`).
-            Given::Workbench | Given::Home | Given::Tmp => continue,
+            // What every box has is made with it (`own_files`), and layers over the system elsewhere
+            // (`system_layers`).
+            Given::Workbench | Given::Home | Given::Tmp | Given::System(_) => continue,
         };
         let Some(source) = source else { continue };
         let wish = Wish { source, kind, required: plan.workspace_required, place };

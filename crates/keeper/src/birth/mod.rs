@@ -17,6 +17,7 @@ mod init;
 mod joiner;
 mod own_files;
 mod report;
+mod system_layers;
 mod workspace;
 
 use std::io;
@@ -39,6 +40,7 @@ use workspace::Meanwhile;
 
 pub(crate) use init::{END_WHEN_EMPTY, TERM_ALL};
 pub(crate) use own_files::sweep as sweep_blanks;
+use system_layers::SystemLayers;
 
 use crate::control::Connection;
 use crate::etc::Account;
@@ -117,7 +119,9 @@ pub(crate) fn give_birth(
     let (program, path) =
         program(start, &identity.account).map_err(at("lay out arguments and environment"))?;
     let mut meanwhile = Meanwhile { peers, cgroups };
-    let given = given::prepare(&plan, box_dir, nursery.users, &mut meanwhile)?;
+    let mut given = given::prepare(&plan, box_dir, nursery.users, &mut meanwhile)?;
+    let system = SystemLayers::prepare(&identity, &plan, box_dir, nursery)?;
+    given.mounts.extend(system.mounts);
     // After a copy, which may take long and is no part of the box.
     let limits = limits::set(&start.spec.machine, cgroups, &nursery.limits, nursery.users)?;
     let pipes = Pipes::new(start.options.input, &identity).map_err(at("make pipes"))?;
@@ -146,8 +150,9 @@ pub(crate) fn give_birth(
     let entrypoint = joiner::start(blank.init(), &order, given.mounts, pipes.inner(), EXEC_LIMIT)?;
     let (init, lifeline, assembled) = blank.into_parts();
     let left_out = nursery.left_out.iter().cloned().chain(assembled.left_out);
+    let left_out = left_out.chain(groups_kept(assembled.groups)).chain(system.left_out);
     let mode = start.spec.network.mode;
-    let mut enforcement = enforcement(nursery, &identity, mode, left_out, assembled.groups, limits);
+    let mut enforcement = enforcement(nursery, &identity, mode, system.install, left_out, limits);
     enforcement.workspace = Some(given.workspace.as_str().to_owned());
     enforcement.missing.extend(given.missing);
     Ok(Newborn {
@@ -172,12 +177,18 @@ fn last_look(peers: &mut Peers, lock: &LifeLock) -> Result<(), BirthError> {
         .map_err(|error| BirthError::new("note that the program starts", &error.into()))
 }
 
+/// What to say of the caller's groups, if a box has them.
+fn groups_kept(groups: GroupsKept) -> Option<(String, String)> {
+    let why = "a namespace with one user cannot give up the caller's groups";
+    (groups == GroupsKept::Yes).then(|| ("supplementary_groups".to_owned(), why.to_owned()))
+}
+
 fn enforcement(
     nursery: &SharedRoot,
     identity: &Identity,
     mode: NetworkMode,
+    install: &str,
     left_out: impl Iterator<Item = (String, String)>,
-    groups: GroupsKept,
     in_force: InForce,
 ) -> Enforcement {
     let mut missing: Vec<_> = left_out.map(|(what, why)| Missing { what, why }).collect();
@@ -189,12 +200,6 @@ fn enforcement(
                 "this kernel cannot keep a box on the host's network from the abstract sockets of \
                   others (Landlock of Linux 6.12)"
                     .to_owned(),
-        });
-    }
-    if groups == GroupsKept::Yes {
-        missing.push(Missing {
-            what: "supplementary_groups".to_owned(),
-            why: "a namespace with one user cannot give up the caller's groups".to_owned(),
         });
     }
     if identity.is_root() && in_force.process_limit.is_some() {
@@ -214,6 +219,7 @@ fn enforcement(
         seccomp: true,
         capabilities: identity.capability_names(),
         limits: in_force.limits,
+        install: install.to_owned(),
         missing,
     }
 }

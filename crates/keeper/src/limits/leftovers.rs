@@ -105,6 +105,7 @@ mod tests {
                 limit(Some("/")),
                 limit(None),
             ],
+            install: "none".to_owned(),
             missing: vec![],
         };
         let believed = left_behind("minimal.1-2.", Some(&enforcement));

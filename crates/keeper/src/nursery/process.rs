@@ -52,13 +52,14 @@ fn serve(socket: &OwnedFd, state_dir: &Path, outer: &Outer) -> Result<(), Greeti
     // A closed pipe or socket is an answer of the call that met it, here and in every keeper.
     signals::ignore(Signal::PIPE);
     try_namespaces().map_err(refused("make the namespaces of a box"))?;
-    // Keepers are reaped by the kernel: nobody here asks how they ended.
-    signals::ignore(Signal::CHLD);
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     title::set(&format!("{ARGV0} {}", state_dir.display())).ok();
     crate::birth::sweep_blanks(state_dir);
     let shared = SharedRoot::assemble(state_dir, users, outer.lack())
         .map_err(|(step, error)| Greeting::Isolation { step, errno: error.raw_os_error() })?;
+    // Keepers are reaped by the kernel: nobody here asks how they ended. Not before: what is
+    // assembled takes a child or two.
+    signals::ignore(Signal::CHLD);
     send(socket, &Greeting::Ready { users: users.into() }).map_err(failed("greet the daemon"))?;
     let mut buffer = [0; MAX_MESSAGE];
     loop {

@@ -45,6 +45,7 @@ fn started(life: u32) -> EventData {
             seccomp: true,
             capabilities: vec![],
             limits: vec![],
+            install: "none".to_owned(),
             missing: vec![],
         },
     })

@@ -43,6 +43,7 @@ pub(crate) fn started() -> EventData {
             seccomp: true,
             capabilities: vec![],
             limits: vec![],
+            install: "none".to_owned(),
             missing: vec![],
         },
     })

@@ -45,6 +45,8 @@ mod host_directories;
 #[cfg(test)]
 mod input;
 #[cfg(test)]
+mod install;
+#[cfg(test)]
 mod isolation;
 #[cfg(test)]
 mod keeper_loss;
