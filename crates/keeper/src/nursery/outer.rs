@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use minimal_linux::namespaces::{self, IdRange, Setgroups};
-use minimal_linux::{mount, own_file};
+use minimal_linux::{mount, own_file, signals};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::process::{failed, refused};
@@ -93,6 +93,8 @@ pub(super) fn entered(arguments: &[OsString]) -> Option<Outer> {
 
 /// Enters the namespaces keepers live in and executes our file anew, from a copy nobody can write.
 pub(super) fn enter(arguments: &[OsString]) -> Result<(), Greeting> {
+    // Whoever started the daemon may have ignored the end of children, and ours are waited for.
+    signals::reset();
     let executable = std::env::current_exe().map_err(failed("find our executable"))?;
     let outer = if rustix::process::geteuid().is_root() {
         Outer::Same

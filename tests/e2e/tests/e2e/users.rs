@@ -235,3 +235,16 @@ fn no_ids_without_the_program() {
         assert!(said.contains(why), "{said}");
     }
 }
+
+/// A caller that ignores the end of children passes that on, and is no reason to do without ids.
+#[test]
+fn a_caller_that_ignores_children() {
+    let Some(account) = need::subordinate_ids() else { return };
+    if !need::userns(&account) {
+        return;
+    }
+    let env = TestEnv::for_account(account);
+    let script = "trap '' CHLD; exec min run -- id -u";
+    env.bash(script).run().assert_code(0).assert_stdout("1000\n");
+    assert_eq!(env.newest()["enforcement"]["users"], "subordinate");
+}
