@@ -75,6 +75,7 @@ for_each_kind_of_user! {
             assert!(users["fix"].as_str().unwrap().contains("usermod --add-subuids"), "{users}");
         }
         assert_eq!(check("overlay")["status"], "ok");
+        assert!(check("Landlock")["message"].as_str().unwrap().contains("host_ip"), "{json}");
         env.run_sh("true").run().assert_code(0);
         let limits = env.newest()["enforcement"]["limits"].clone();
         let is_limited = limits.as_array().unwrap().iter().any(|limit| limit["what"] == "ram");

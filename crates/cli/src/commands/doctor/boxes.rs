@@ -34,7 +34,7 @@ impl Tried {
                  until then use `--workspace bind` or `none`",
             ),
         };
-        vec![users, overlay, limit("memory limit", Controller::Memory), pids_limit()]
+        vec![users, overlay, sockets(), limit("memory limit", Controller::Memory), pids_limit()]
     }
 }
 
@@ -88,6 +88,19 @@ fn remedy(lack: &Lack) -> String {
              shadow-utils); {then}"
         ),
     }
+}
+
+/// What keeps a box on the host's network from its abstract sockets.
+fn sockets() -> Check {
+    let name = "Landlock";
+    if minimal_linux::landlock::can_scope_sockets() {
+        return Check::ok(name, "keeps `--network host_ip` from the host's abstract sockets");
+    }
+    Check::warn(
+        name,
+        "cannot keep `--network host_ip` from the host's abstract sockets",
+        "boot Linux 6.12 or later with landlock in its `lsm=` list, or keep to `--network none`",
+    )
 }
 
 fn limit(name: &'static str, controller: Controller) -> Check {
