@@ -20,6 +20,9 @@ use crate::{api, boxes, log_file};
 /// itself, so this only saves its client from asking again.
 const BIRTHS_LIMIT: Duration = Duration::from_secs(5);
 
+/// How long after the loss of its file the socket is bound again.
+const REBIND_REST: Duration = Duration::from_millis(200);
+
 /// How long leaving waits for answers that are on their way, such as the one to the request to leave.
 const ANSWERS_LIMIT: Duration = Duration::from_millis(100);
 
@@ -159,7 +162,7 @@ fn serve(
         .map_err(system("make a runtime"))?;
     let launcher = Box::new(NurseryLauncher::new(state.path()));
     let host = Arc::new(Host::new(Parts { state, launcher, version, build }));
-    let outcome = runtime.block_on(serve_until_asked(&host, &socket, starter));
+    let outcome = runtime.block_on(serve_until_asked(&host, &socket, &lock, starter));
     runtime.shutdown_timeout(BLOCKING_LIMIT);
     drop(lock);
     outcome
@@ -168,6 +171,7 @@ fn serve(
 async fn serve_until_asked(
     host: &Arc<Host>,
     socket: &Path,
+    lock: &DaemonLock,
     starter: &mut Starter,
 ) -> Result<(), DaemonError> {
     let system = |attempt| move |source| DaemonError::System { attempt, source };
@@ -182,8 +186,7 @@ async fn serve_until_asked(
         Err(error) => tracing::warn!(%error, "boxes cannot be made for now"),
     }
     host.remove_condemned();
-    let socket = Socket::bind(socket)?;
-    let file = socket.remover().map_err(system("keep hold of the socket"))?;
+    let (socket, mut file) = Socket::bind(socket)?;
     let server = axum::serve(socket, api::router(Arc::clone(host)));
     starter.tell(&Readiness::Ready { pid: host.version.pid });
     tracing::info!(
@@ -193,14 +196,33 @@ async fn serve_until_asked(
         boxes = host.index.all().len(),
         "ready",
     );
-    tokio::select! {
-        served = async { server.await } => served.map_err(system("serve"))?,
-        _ = term.recv() => host.leave(),
-        _ = int.recv() => host.leave(),
-        () = host.asked_to_leave() => {}
+    let server = async { server.await };
+    tokio::pin!(server);
+    loop {
+        tokio::select! {
+            served = &mut server => break served.map_err(system("serve"))?,
+            _ = term.recv() => break host.leave(),
+            _ = int.recv() => break host.leave(),
+            () = host.asked_to_leave() => break,
+            () = file.lost() => {}
+        }
+        // Whoever deletes it may be deleting all of the state, which must not grow meanwhile.
+        tokio::time::sleep(REBIND_REST).await;
+        if !lock.is_in_place(&host.state) {
+            tracing::error!("the state directory was deleted, or is another daemon's: leaving");
+            break host.leave();
+        }
+        match file.bind_again().await {
+            Ok(()) => tracing::warn!("the socket was deleted, and is bound again"),
+            Err(error) => {
+                tracing::error!(error = %Chain(&error), "the socket cannot be bound again")
+            }
+        }
     }
     // From here on nobody new gets in. While the lock is held the socket is still our own.
-    file.remove();
+    if lock.is_in_place(&host.state) {
+        file.remove();
+    }
     if tokio::time::timeout(BIRTHS_LIMIT, host.births_done()).await.is_err() {
         tracing::warn!("left while a box was being made; its keeper goes on");
     }

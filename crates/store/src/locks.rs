@@ -8,7 +8,8 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 
 use minimal_linux::record_lock;
 use rustix::fs::OFlags;
@@ -180,8 +181,45 @@ impl LifeLock {
 /// That this process is the state directory's daemon; lasts until dropped.
 #[derive(Debug)]
 pub struct DaemonLock {
-    // Held, not read: the lock goes when the file is closed.
-    _file: File,
+    // The lock goes when the file is closed.
+    file: File,
+}
+
+impl DaemonLock {
+    /// Whether the lock still keeps others out: its file is the one in the state directory.
+    #[must_use]
+    pub fn is_in_place(&self, state: &StateDir) -> bool {
+        let ours = rustix::fs::fstat(&self.file);
+        let theirs =
+            rustix::fs::statat(state.dir_fd(), LOCK, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+        match (ours, theirs) {
+            (Ok(ours), Ok(theirs)) => (ours.st_dev, ours.st_ino) == (theirs.st_dev, theirs.st_ino),
+            _ => false,
+        }
+    }
+}
+
+/// The pid of the process that is the daemon of the state directory at `path`, for people; 0 if it
+/// cannot be seen from here. Opens nothing but the lock file.
+///
+/// # Errors
+/// The lock file is there and cannot be asked.
+pub fn daemon_pid(path: &Path) -> Result<Option<i32>, LockError> {
+    let path = path.join(LOCK);
+    let error = |attempt| {
+        let path = path.clone();
+        move |source| LockError { attempt, path, source }
+    };
+    let file = match File::options()
+        .read(true)
+        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
+        .open(&path)
+    {
+        Ok(file) => file,
+        Err(missing) if missing.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(error("open the lock file")(source)),
+    };
+    record_lock::is_locked(file.as_fd(), 0).map_err(error("ask for the lock of"))
 }
 
 /// Becomes the state directory's daemon. `None`: another process is.
@@ -199,5 +237,5 @@ pub fn try_lock_daemon(state: &StateDir) -> Result<Option<DaemonLock>, LockError
     let file = regular::open(state.dir_fd(), LOCK, OFlags::RDWR | OFlags::CREATE)
         .map_err(error("open the lock file"))?;
     let taken = record_lock::try_write_lock(file.as_fd(), 0).map_err(error("lock"))?;
-    Ok(taken.then_some(DaemonLock { _file: file }))
+    Ok(taken.then_some(DaemonLock { file }))
 }

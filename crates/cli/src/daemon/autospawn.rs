@@ -14,7 +14,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, timeout_at};
 
-use super::{stage, systemd};
+use super::{silent, stage, systemd};
 use crate::env::Env;
 use crate::state_paths::StatePaths;
 
@@ -80,7 +80,7 @@ impl Autospawn {
                 other => return other,
             };
             if Instant::now() >= deadline {
-                return Err(if others { self.elsewhere(&socket) } else { absent });
+                return Err(if others { self.elsewhere() } else { absent });
             }
             if let Some(runner) = &self.systemd
                 && systemd::start(runner, &self.paths, &self.environment).await
@@ -154,16 +154,10 @@ impl Autospawn {
         }
     }
 
-    /// The daemon that has the state directory listens at another place than ours.
-    fn elsewhere(&self, socket: &Path) -> ConnectError {
-        let message = format!(
-            "a daemon has the state directory `{}`, but does not listen at `{}`",
-            self.paths.state_dir.display(),
-            socket.display()
-        );
-        let body = ErrorBody::new(ErrorCode::Unreachable, message)
-            .with_hint("it was started with another MINIMAL_SOCKET: use that, or end it first");
-        ConnectError::Start(Box::new(body))
+    /// The daemon that has the state directory does not listen where we connect.
+    fn elsewhere(&self) -> ConnectError {
+        let pid = minimal_store::daemon_pid(&self.paths.state_dir).ok().flatten().unwrap_or(0);
+        ConnectError::Start(Box::new(silent::not_listening(&self.paths, pid)))
     }
 
     fn fault(&self, what: String) -> ConnectError {

@@ -9,6 +9,7 @@
 
 mod autospawn;
 mod contact;
+mod silent;
 mod stage;
 mod systemd;
 

@@ -105,7 +105,7 @@ impl World {
         let (sender, ready) = oneshot::channel();
         runtime.spawn(async move {
             load::load(&serving).await.unwrap();
-            let socket = Socket::bind(&path).unwrap();
+            let (socket, _file) = Socket::bind(&path).unwrap();
             sender.send(()).unwrap();
             axum::serve(socket, api::router(serving)).await.unwrap();
         });

@@ -66,6 +66,46 @@ for_each_user! {
         fs::remove_dir(&path).unwrap();
     }
 
+    /// A socket that was deleted under its daemon is there again, and the daemon is the same.
+    fn a_deleted_socket(env) {
+        let id = env.detached("sleep 86552");
+        let daemon = env.daemon().expect("a daemon");
+        fs::remove_file(env.state_dir().join("minimald.sock")).unwrap();
+        assert_eq!(env.show(&id)["state"], "running");
+        assert_eq!(env.daemons(), [daemon.clone()]);
+        // A client that starts nothing waits for it, too.
+        fs::remove_file(env.state_dir().join("minimald.sock")).unwrap();
+        env.min(["host", "stop", "--boxes", "--force"]).run().assert_code(0);
+        daemon.wait_gone(LIMIT);
+        env.wait_for_no_process("sleep 86552");
+    }
+
+    /// A daemon whose state directory was deleted leaves: nobody could reach it any more.
+    fn a_deleted_state_directory(env) {
+        env.run(["true"]).run().assert_code(0);
+        let daemon = env.daemon().expect("a daemon");
+        fs::remove_dir_all(env.state_dir()).unwrap();
+        daemon.wait_gone(LIMIT);
+        env.run_sh("exit 3").run().assert_code(3);
+    }
+
+    /// A daemon that listens elsewhere, or was stopped, is told of with its pid.
+    fn a_daemon_out_of_reach(env) {
+        let other = env.root().join("other.sock");
+        env.min(["ls"]).env("MINIMAL_SOCKET", &other).run().assert_code(0);
+        let daemon = env.daemon().expect("a daemon");
+        let pid = format!("(pid {})", daemon.pid);
+        env.min(["host", "stop"]).run().assert_code(7).assert_stderr_has(&pid);
+        let doctor = env.min(["doctor"]).run();
+        assert!(doctor.text().contains(&format!("FAIL  daemon: a daemon {pid}")), "{doctor}");
+        daemon.stop();
+        let stopped = env.min(["ls"]).env("MINIMAL_SOCKET", &other).run();
+        stopped.assert_code(7).assert_stderr_has(&pid).assert_stderr_has("kill -CONT");
+        daemon.signal(rustix::process::Signal::CONT);
+        env.min(["host", "stop"]).env("MINIMAL_SOCKET", &other).run().assert_code(0);
+        daemon.wait_gone(LIMIT);
+    }
+
     /// `host stop` leaves boxes running; `--boxes` ends them.
     fn host_stop(env) {
         let id = env.detached("sleep 86551");
