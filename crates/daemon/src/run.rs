@@ -215,7 +215,7 @@ async fn serve_until_asked(
         match file.bind_again().await {
             Ok(()) => tracing::warn!("the socket was deleted, and is bound again"),
             Err(error) => {
-                tracing::error!(error = %Chain(&error), "the socket cannot be bound again")
+                tracing::error!(error = %Chain(&error), "the socket cannot be bound again");
             }
         }
     }

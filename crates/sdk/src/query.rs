@@ -150,6 +150,7 @@ mod tests {
             project: Some(b"/a b\xff".to_vec().into()),
             limit: Some(20),
             after: None,
+            broken: false,
         };
         assert_eq!(
             Target::list(&query).as_str(),
