@@ -72,7 +72,7 @@ for_each_user! {
         let daemon = env.daemon().expect("a daemon");
         fs::remove_file(env.state_dir().join("minimald.sock")).unwrap();
         assert_eq!(env.show(&id)["state"], "running");
-        assert_eq!(env.daemons(), [daemon.clone()]);
+        assert_eq!(env.daemons(), std::slice::from_ref(&daemon));
         // A client that starts nothing waits for it, too.
         fs::remove_file(env.state_dir().join("minimald.sock")).unwrap();
         env.min(["host", "stop", "--boxes", "--force"]).run().assert_code(0);

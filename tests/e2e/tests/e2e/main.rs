@@ -7,6 +7,7 @@
 
 #[cfg(test)]
 mod ahead;
+#[cfg(test)]
 mod arguments;
 #[cfg(test)]
 mod caller;
@@ -58,6 +59,7 @@ mod listing;
 mod logs;
 #[cfg(test)]
 mod names;
+#[cfg(test)]
 mod network;
 #[cfg(test)]
 mod outputs;
