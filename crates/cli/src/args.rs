@@ -53,7 +53,7 @@ pub struct Global {
 pub enum Format {
     /// For people
     Table,
-    /// One JSON value
+    /// One JSON value; of output, and of events that are followed, one a line
     Json,
     /// One JSON value a line
     Jsonl,
@@ -99,7 +99,7 @@ pub enum Command {
         verb: BoxVerb,
     },
     /// The daemon and its machine
-    #[command(subcommand_required = true, arg_required_else_help = true)]
+    #[command(visible_alias = "hosts", subcommand_required = true, arg_required_else_help = true)]
     Host {
         /// What to do.
         #[command(subcommand)]
@@ -182,7 +182,7 @@ pub struct RunArgs {
     #[arg(hide_default_value = true)]
     pub user: String,
     /// Name the box; without one it is named after its program
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     pub name: Option<BoxName>,
     /// Remove the box when it has ended
     #[arg(long)]
@@ -194,7 +194,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     pub ram: Option<u64>,
     /// Limit the box's processes and threads; without it 4096, or less on a small host
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = at_least_one, allow_hyphen_values = true)]
     pub pids: Option<u64>,
     /// What is at /workbench; without it overlay, or none where there is no project to give
     #[arg(long, value_enum)]
@@ -226,7 +226,7 @@ pub struct EndingArgs {
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub ending_file: Option<PathBuf>,
     /// The same, to an open descriptor
-    #[arg(long, value_name = "N", conflicts_with = "ending_file")]
+    #[arg(long, value_name = "N", value_parser = descriptor, conflicts_with = "ending_file", allow_hyphen_values = true)]
     pub ending_fd: Option<i32>,
 }
 
@@ -290,7 +290,7 @@ pub struct LogsArgs {
     #[arg(short, long)]
     pub follow: bool,
     /// Only the last lines, so many
-    #[arg(long, value_name = "N", conflicts_with = "since")]
+    #[arg(long, value_name = "N", value_parser = count, conflicts_with = "since", allow_hyphen_values = true)]
     pub tail: Option<u64>,
     /// Only what was printed since a time (RFC 3339) or for a duration up to now
     #[arg(long, value_name = "TIME|DURATION", value_parser = since)]
@@ -373,7 +373,7 @@ pub struct StopArgs {
 #[derive(Debug, Args)]
 pub struct KillArgs {
     /// The signal, by name or number
-    #[arg(short, long, value_name = "SIGNAL", default_value = "TERM")]
+    #[arg(short, long, value_name = "SIGNAL", default_value = "TERM", allow_hyphen_values = true)]
     pub signal: Signal,
     /// Which boxes.
     #[command(flatten)]
@@ -408,6 +408,24 @@ fn duration(text: &str) -> Result<Duration, minimal_proto::duration::ParseDurati
 
 fn size(text: &str) -> Result<u64, minimal_proto::size::ParseSizeError> {
     minimal_proto::size::parse(text)
+}
+
+fn count(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_not_one| format!("it is not a whole number from 0 to {}", u64::MAX))
+}
+
+fn at_least_one(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(number) if number > 0 => Ok(number),
+        Ok(_) | Err(_) => Err(format!("it is not a whole number from 1 to {}", u64::MAX)),
+    }
+}
+
+fn descriptor(text: &str) -> Result<i32, String> {
+    match text.parse() {
+        Ok(number) if number >= 0 => Ok(number),
+        Ok(_) | Err(_) => Err("it is not the number of a descriptor, from 0 on".to_owned()),
+    }
 }
 
 fn address(text: &str) -> Result<String, &'static str> {

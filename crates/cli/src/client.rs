@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use clap::error::ErrorKind;
-use minimal_proto::ErrorCode;
+use minimal_proto::{ErrorCode, Signal};
+use tokio::runtime::Runtime;
 
 use crate::args::{Cli, Color, Format, Global};
 use crate::commands;
@@ -19,6 +20,9 @@ use crate::run::nothing_was_run;
 /// Runs the client.
 #[must_use]
 pub fn main(words: &[OsString]) -> ExitCode {
+    // Then a file that grows past the limit of whoever started us fails to be written, and that is
+    // told, instead of our end.
+    minimal_linux::signals::ignore(Signal::XFSZ);
     let env = Env::read();
     let exit = match Cli::try_parse_from(words) {
         Ok(cli) => {
@@ -51,7 +55,9 @@ fn carry_out(context: &Context, cli: Cli) -> Exit {
         Ok(ending) => ending,
         Err(failure) => return told(context, &said(failure)),
     };
-    let outcome = in_runtime(commands::dispatch(context, cli.command, &mut ending));
+    let outcome = event_loop().map_err(said).and_then(|runtime| {
+        in_runtime(runtime, commands::dispatch(context, cli.command, &mut ending))
+    });
     let exit = match outcome {
         Ok(exit) => exit,
         Err(failure) => {
@@ -62,12 +68,24 @@ fn carry_out(context: &Context, cli: Cli) -> Exit {
     finish(context, ending, exit)
 }
 
+/// Descriptors of an event loop: its queue twice, its waker, a socket pair for signals and a copy of
+/// it. One more connects.
+const LOOP_DESCRIPTORS: usize = 7;
+
 /// One thread is enough: what blocks has threads of its own.
-fn in_runtime(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| {
-        Failure::new(ErrorCode::NoResources, "start an event loop").because(&error)
-    })?;
+fn event_loop() -> Result<Runtime, Failure> {
+    // Without descriptors for its signals the runtime panics instead of saying so.
+    minimal_linux::fds::have_room(LOOP_DESCRIPTORS)
+        .and_then(|()| tokio::runtime::Builder::new_current_thread().enable_all().build())
+        .map_err(|error| {
+            Failure::new(ErrorCode::NoResources, "start an event loop").because(&error)
+        })
+}
+
+fn in_runtime(
+    runtime: Runtime,
+    command: impl Future<Output = Result<Exit, Failure>>,
+) -> Result<Exit, Failure> {
     let outcome = runtime.block_on(command);
     // A call that hangs in the kernel must not hold up the end.
     runtime.shutdown_background();
@@ -145,7 +163,11 @@ pub(crate) fn split(text: &str) -> (String, Option<String>) {
     let text = text.strip_prefix("error: ").unwrap_or(text);
     let (message, rest) = text.split_once("\n\n").unwrap_or((text, ""));
     let message = message.split('\n').map(str::trim).collect::<Vec<_>>().join(" ");
-    let tip = rest.lines().find_map(|line| line.trim().strip_prefix("tip: "));
+    // "to pass '-x' as a value, use '-- -x'" would make a box or a command of it.
+    let tip = rest
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("tip: "))
+        .find(|tip| !tip.starts_with("to pass '"));
     let usage = rest.lines().find_map(|line| line.strip_prefix("Usage: "));
     let hint = match (tip, usage) {
         (Some(tip), _) => Some(tip.to_owned()),

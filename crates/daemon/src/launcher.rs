@@ -102,7 +102,7 @@ impl LaunchError {
 
 /// Whether an errno says that the host has run out of something: processes or memory (fork(2)),
 /// descriptors (socket(2)), namespaces (clone(2)).
-fn is_shortage(errno: i32) -> bool {
+pub(crate) fn is_shortage(errno: i32) -> bool {
     use rustix::io::Errno;
     let shortages = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::NOSPC];
     shortages.iter().any(|shortage| shortage.raw_os_error() == errno)

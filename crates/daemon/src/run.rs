@@ -34,6 +34,10 @@ const BLOCKING_LIMIT: Duration = Duration::from_secs(1);
 const TAKE_OVER_LIMIT: Duration = Duration::from_secs(3);
 const TAKE_OVER_STEP: Duration = Duration::from_millis(5);
 
+/// Descriptors of a runtime: its queue twice, its waker, a socket pair for signals and a copy of it,
+/// its listener.
+const LOOP_DESCRIPTORS: usize = 7;
+
 /// How long a thread that may block is kept without work.
 const THREADS_KEPT: Duration = Duration::from_secs(600);
 /// Threads that serve. One slow turn must not hold up everything; more than a few only cost.
@@ -151,6 +155,8 @@ fn serve(
 ) -> Result<(), DaemonError> {
     let Prepared { state, socket, lock } = prepared;
     let system = |attempt| move |source| DaemonError::System { attempt, source };
+    // Without descriptors for its signals the runtime panics instead of saying so.
+    minimal_linux::fds::have_room(LOOP_DESCRIPTORS).map_err(system("make a runtime"))?;
     let threads = std::thread::available_parallelism().map_or(LEAST_THREADS, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads.clamp(LEAST_THREADS, MOST_THREADS))

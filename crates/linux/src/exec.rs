@@ -99,7 +99,8 @@ impl Program {
         let metadata = Path::new(std::ffi::OsStr::from_bytes(file.to_bytes())).metadata();
         match error.raw_os_error() {
             Some(libc::ENOENT) if metadata.is_ok() => ExecFault::NoInterpreter,
-            Some(libc::ENOENT | libc::ENOTDIR) => ExecFault::NotFound,
+            // No file has a name that is too long for one.
+            Some(libc::ENOENT | libc::ENOTDIR | libc::ENAMETOOLONG) => ExecFault::NotFound,
             Some(libc::EACCES | libc::EISDIR)
                 if metadata.as_ref().is_ok_and(std::fs::Metadata::is_dir) =>
             {

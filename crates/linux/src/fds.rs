@@ -41,6 +41,19 @@ fn close_range(first: u32, last: u32, flags: u32) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Makes sure that this process can have so many more descriptors: for what panics without them.
+///
+/// # Errors
+/// `EMFILE` or `ENFILE`: it cannot.
+pub fn have_room(count: usize) -> io::Result<()> {
+    let mut held = Vec::with_capacity(count);
+    for _ in 0..count {
+        // An event counter needs nothing but its number.
+        held.push(rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC)?);
+    }
+    Ok(())
+}
+
 /// Takes a descriptor that was handed over by number, at an exec. `None` if it is not open.
 ///
 /// # Safety contract, held by the callers

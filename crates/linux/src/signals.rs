@@ -22,7 +22,7 @@ pub(crate) fn to_rustix(signal: Signal) -> io::Result<rustix::process::Signal> {
 pub fn reset() {
     for number in 1..=64 {
         if number != libc::SIGKILL && number != libc::SIGSTOP {
-            set(number, libc::SIG_DFL);
+            set_default(number);
         }
     }
     set_mask(&empty());
@@ -36,6 +36,26 @@ pub fn ignore(signal: Signal) {
 /// Sets a signal to its default.
 pub fn restore_default(signal: Signal) {
     set(signal.number(), libc::SIG_DFL);
+}
+
+/// Sets a signal to its default by the system call itself: the C library refuses 32 and 33, which it
+/// keeps for itself, and leaves ignored in what it spawns.
+fn set_default(number: i32) {
+    // `struct sigaction` as the kernel has it: the default's handler, no flags, no mask. All of it is
+    // zero, so the order of its fields, which differs between machines, does not matter.
+    let default = [0_u64; 4];
+    let mask_size = size_of::<u64>();
+    // SAFETY: `default` is at least as long as the kernel's structure and only read; no old one is
+    // asked for. The default runs no code of ours.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigaction,
+            number,
+            default.as_ptr(),
+            std::ptr::null_mut::<u64>(),
+            mask_size,
+        )
+    };
 }
 
 fn set(number: i32, disposition: libc::sighandler_t) {

@@ -25,13 +25,24 @@ pub enum AddressError {
     #[error("no box is called `{0}`")]
     NotFound(String),
     /// Several ids begin or end with it.
-    #[error("`{address}` is part of the ids of {} boxes", candidates.len())]
+    #[error("`{address}` is part of the ids of {} boxes: {}", candidates.len(), list(candidates))]
     Ambiguous {
         /// What was typed.
         address: String,
         /// The boxes it could mean.
         candidates: Vec<BoxId>,
     },
+}
+
+/// How many candidates a message names.
+const NAMED: usize = 10;
+
+fn list(candidates: &[BoxId]) -> String {
+    let mut named: Vec<_> = candidates.iter().take(NAMED).map(ToString::to_string).collect();
+    if candidates.len() > NAMED {
+        named.push(format!("and {} more", candidates.len() - NAMED));
+    }
+    named.join(", ")
 }
 
 /// Finds the box an address means. In this order: the full id; a name, where the box that has not

@@ -72,6 +72,8 @@ fn no_install() -> String {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EnforcedLimit {
     /// `ram`: bytes of memory. `pids`: processes and threads at a time, without those of ours.
+    /// `open_files`: descriptors of each process, where whoever started the daemon may have few.
+    /// The lowest of several of a kind counts.
     pub what: String,
     /// The most there may be.
     pub max: u64,

@@ -39,6 +39,8 @@ impl Signal {
     pub const TERM: Self = Self(15);
     /// A child ended, stopped or went on.
     pub const CHLD: Self = Self(17);
+    /// A file has grown past the limit (`RLIMIT_FSIZE`).
+    pub const XFSZ: Self = Self(25);
     /// Continue if stopped.
     pub const CONT: Self = Self(18);
 

@@ -44,13 +44,24 @@ pub(super) async fn run(
     }
     tell_what_is_missing(context, args, &record);
     if args.detach {
-        match context.printer.format() {
-            Format::Table => context.printer.line(&record.id.to_string())?,
-            Format::Json | Format::Jsonl => context.printer.json(&record)?,
-        }
-        return Ok(Exit::Done);
+        let printed = match context.printer.format() {
+            Format::Table => context.printer.line(&record.id.to_string()),
+            Format::Json | Format::Jsonl => context.printer.json(&record),
+        };
+        return printed.map(|()| Exit::Done).map_err(|failure| unheard(&record, failure));
     }
     attended(context, args, &request, created, ending_file, &mut signals).await
+}
+
+/// The box runs, and its id could not be printed: it is named where somebody may hear it.
+fn unheard(record: &BoxRecord, failure: Failure) -> Failure {
+    let name = address(record);
+    let (what, causes) = match failure.exit {
+        Exit::StdoutClosed => ("standard output was closed", Vec::new()),
+        _ => ("write to standard output", failure.causes.clone()),
+    };
+    let message = format!("{what}; box {name} runs on: stop it with `min stop {name}`");
+    Failure { message, causes, silent: false, ..failure }.detail("box", record.id.to_string())
 }
 
 /// A limit that was asked for and is not in force is said once, by name; and so is what a workspace

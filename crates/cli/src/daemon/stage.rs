@@ -119,7 +119,9 @@ fn leave() -> Result<OwnedFd, ()> {
 fn prepare() {
     minimal_linux::signals::reset();
     // A peer that is gone is an error of the write, not our end.
-    minimal_linux::signals::ignore(Signal::from_number(13).expect("SIGPIPE is 13"));
+    minimal_linux::signals::ignore(Signal::PIPE);
+    // And so is a file that grows past our starter's limit.
+    minimal_linux::signals::ignore(Signal::XFSZ);
     rustix::thread::set_name(c"minimald").ok();
     // Raising the priority takes privilege; without it the starter's stays.
     rustix::process::setpriority_process(None, 0).ok();

@@ -71,7 +71,8 @@ pub(super) async fn signal(
 ) -> Result<Json<Value>, ApiError> {
     let entry = find(&host, &address)?;
     let has_ended = || {
-        ErrorBody::new(ErrorCode::WrongState, format!("box `{address}` has ended"))
+        let name = entry.name().map_or(address.as_str(), minimal_proto::BoxName::as_str);
+        ErrorBody::new(ErrorCode::WrongState, format!("box `{name}` has ended"))
             .with_detail("box", entry.id().to_string())
     };
     let Entry::Live(live) = &entry else { return Err(has_ended().into()) };

@@ -40,6 +40,10 @@ pub(super) struct ListQuery {
 
 impl ListQuery {
     fn filter(&self) -> Result<Filter, ApiError> {
+        if let Some(project) = self.project.as_ref().filter(|project| !project.starts_with('/')) {
+            let message = format!("the project `{project}` is not an absolute path");
+            return Err(ApiError::new(ErrorCode::BadRequest, message));
+        }
         Ok(Filter {
             states: self
                 .state
@@ -125,6 +129,7 @@ mod tests {
         for wrong in [
             ListQuery { state: Some("runing".into()), ..ListQuery::default() },
             ListQuery { box_type: Some("".into()), ..ListQuery::default() },
+            ListQuery { project: Some("relative".into()), ..ListQuery::default() },
         ] {
             assert_eq!(wrong.filter().unwrap_err().0.code, ErrorCode::BadRequest);
         }

@@ -19,7 +19,7 @@ use super::{Answer, Command, Ended, Facts, Fate, Link, Live, View, wire};
 use crate::hooks;
 use crate::host::Host;
 use crate::index::{Admission, AdmitError, Entry, RequestKey, Reservation};
-use crate::launcher::{LaunchError, step_error};
+use crate::launcher::{LaunchError, is_shortage, step_error};
 
 /// How long a keeper may take to start a box before the creator is told that it has not. The keeper
 /// bounds each step itself; this bounds a keeper that hangs, and does not answer.
@@ -248,6 +248,11 @@ fn make(host: &Host, id: BoxId, spec: Spec, created: Created) -> Result<Made, Er
         let code = match error {
             CreateError::NoSpace { .. } => ErrorCode::NoSpace,
             CreateError::LongSpec { .. } => ErrorCode::InvalidSpec,
+            CreateError::Io { ref source, .. }
+                if source.raw_os_error().is_some_and(is_shortage) =>
+            {
+                ErrorCode::NoResources
+            }
             CreateError::Exists { .. } | CreateError::Io { .. } => ErrorCode::Internal,
         };
         ErrorBody::new(code, Chain(&error).to_string())

@@ -18,11 +18,18 @@ pub(crate) struct Facts {
     pub(crate) stop_grace_ms: u64,
 }
 
+/// The longest program in a record, in characters: the longest path there is (PATH_MAX).
+const LONGEST_PROGRAM: usize = 4096;
+
+fn program(word: &ByteString) -> String {
+    word.to_lossy().chars().take(LONGEST_PROGRAM).collect()
+}
+
 impl From<&Spec> for Facts {
     fn from(spec: &Spec) -> Self {
         let mut exec = spec.execution.exec.iter();
         Self {
-            program: exec.next().map(ByteString::to_lossy).unwrap_or_default(),
+            program: exec.next().map(program).unwrap_or_default(),
             arguments: exec.len(),
             box_type: spec.identity.box_type,
             project_root: spec.files.project_root.clone(),

@@ -79,7 +79,8 @@ impl Entry {
         }
     }
 
-    fn name(&self) -> Option<&BoxName> {
+    /// Its name; none for a broken directory.
+    pub(crate) fn name(&self) -> Option<&BoxName> {
         match self {
             Self::Live(live) => Some(&live.name),
             Self::Ended(ended) => Some(&ended.name),

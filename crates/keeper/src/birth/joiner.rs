@@ -287,8 +287,18 @@ impl Failure {
                 let step = order.plan.steps.get(number).map(ToString::to_string);
                 BirthError::new(step.as_deref().unwrap_or("enter the box"), &answer(errno))
             }
-            Self::Exec(fault) => exec_error(fault, &order.program.name(), order.path),
+            Self::Exec(fault) => exec_error(fault, &shortened(order.program.name()), order.path),
         }
+    }
+}
+
+/// The longest name in a message, in characters: more than any file's (255 bytes) is no help.
+const LONGEST_NAME: usize = 255;
+
+fn shortened(name: String) -> String {
+    match name.char_indices().nth(LONGEST_NAME) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name,
     }
 }
 

@@ -14,6 +14,8 @@ use minimal_proto::ending::StartFault;
 use minimal_proto::keeper::{EnforcedLimit, Missing};
 use minimal_proto::spec::{Limit, MachineSection, Max};
 
+use rustix::process::{Resource, getrlimit};
+
 use crate::birth::BirthError;
 use crate::users::Users;
 
@@ -70,7 +72,21 @@ pub(crate) fn set(
             });
         }
     }
+    in_force.limits.extend(of_the_starter(pids));
     Ok(in_force)
+}
+
+/// Open files that a box's process has as a rule.
+const OPEN_FILES: u64 = 1024;
+
+/// Hard limits of whoever started the daemon. Nobody without privilege can raise them again, so they
+/// are told where they are lower than what a box would have.
+fn of_the_starter(pids: u64) -> impl Iterator<Item = EnforcedLimit> {
+    let limits = [(PIDS, Resource::Nproc, pids), ("open_files", Resource::Nofile, OPEN_FILES)];
+    limits.into_iter().filter_map(|(what, resource, usual)| {
+        let max = getrlimit(resource).maximum.filter(|hard| *hard < usual)?;
+        Some(EnforcedLimit { what: what.to_owned(), max, by: "rlimit".to_owned(), cgroup: None })
+    })
 }
 
 fn by_cgroup(what: &str, max: u64, cgroup: &Cgroup) -> EnforcedLimit {

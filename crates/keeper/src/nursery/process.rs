@@ -51,6 +51,8 @@ fn serve(socket: &OwnedFd, state_dir: &Path, outer: &Outer) -> Result<(), Greeti
     signals::reset();
     // A closed pipe or socket is an answer of the call that met it, here and in every keeper.
     signals::ignore(Signal::PIPE);
+    // And so is a file that may not grow, for the limits of whoever started the daemon.
+    signals::ignore(Signal::XFSZ);
     try_namespaces().map_err(refused("make the namespaces of a box"))?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     title::set(&format!("{ARGV0} {}", state_dir.display())).ok();

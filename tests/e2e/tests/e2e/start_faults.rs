@@ -41,6 +41,16 @@ for_each_user! {
         std::fs::remove_dir_all(env.home().join(".tool")).unwrap();
     }
 
+    /// A name longer than any file's: there is no such program, and messages do not repeat it whole.
+    fn a_name_beyond_all_files(env) {
+        for program in ["x".repeat(300), format!("/{}", "x".repeat(300))] {
+            let ending = ending_of(env, &program, 127);
+            assert_eq!(ending["detail"]["fault"], "not_found", "{ending}");
+            let message = ending["detail"]["message"].as_str().unwrap_or_default();
+            assert!(!message.contains(&"x".repeat(290)), "{message}");
+        }
+    }
+
     /// A directory, and a file without permission.
     fn not_executable(env) {
         env.file("plain", "#!/bin/sh\necho no\n");

@@ -127,6 +127,42 @@ pub(super) fn state_dir(path: &Path) -> Check {
     }
 }
 
+/// Fewer open files than a daemon of some hundred boxes has, and fewer processes than boxes have by
+/// default.
+const DAEMON_LIMITS: [(&str, &str, u64); 2] =
+    [("Max open files", "open files", 4096), ("Max processes", "processes", 4096)];
+
+/// Whether the daemon has hard limits of whoever started it that keep it and its boxes small. Nothing
+/// where it cannot be seen.
+pub(super) fn daemon_limits(pid: i32) -> Option<Check> {
+    low_limits(pid, &std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?)
+}
+
+/// The same, from the text of proc_pid_limits(5).
+fn low_limits(pid: i32, text: &str) -> Option<Check> {
+    let hard = |name: &str| -> Option<u64> {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        // `unlimited` is no number, and no low limit.
+        line.split_whitespace().nth(1)?.parse().ok()
+    };
+    let low: Vec<_> = DAEMON_LIMITS
+        .iter()
+        .filter_map(|(name, words, usual)| {
+            let hard = hard(name).filter(|hard| hard < usual)?;
+            Some(format!("{hard} {words}"))
+        })
+        .collect();
+    if low.is_empty() {
+        return None;
+    }
+    let message = format!(
+        "the daemon (pid {pid}), and so every box, has limits of whoever started it: at most {}",
+        low.join(", ")
+    );
+    let fix = "`min host stop`; the next command starts it again, with the limits of its shell";
+    Some(Check::warn("daemon limits", message, fix))
+}
+
 /// Names of file systems by statfs(2)'s numbers.
 #[expect(
     clippy::cast_sign_loss,
@@ -173,6 +209,17 @@ mod tests {
 
     use super::super::Status;
     use super::*;
+
+    #[test]
+    fn low_hard_limits_are_told() {
+        let text = "Limit                     Soft Limit           Hard Limit           Units     \n\
+                    Max processes             unlimited            unlimited            processes \n\
+                    Max open files            64                   64                   files     \n";
+        let check = low_limits(7, text).unwrap();
+        assert_eq!(check.status, Status::Warn);
+        assert!(check.message.ends_with("at most 64 open files"), "{}", check.message);
+        assert_eq!(low_limits(7, &text.replace("64", "20000")), None);
+    }
 
     #[test]
     fn kernels_are_compared_by_number() {

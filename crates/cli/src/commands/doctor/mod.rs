@@ -77,6 +77,8 @@ pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
         Ok(paths) => {
             found.push(state_dir(paths.state_dir.clone()).await);
             found.push(daemon(context).await);
+            let pid = minimal_store::daemon_pid(&paths.state_dir).ok().flatten();
+            found.extend(pid.and_then(checks::daemon_limits));
         }
         Err(failure) => found.push(Check::fail(
             "state directory",
