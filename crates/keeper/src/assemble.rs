@@ -15,6 +15,7 @@ use crate::etc;
 use crate::plan::{Given, HOST_DIRECTORIES, Step, WORKBENCH};
 use crate::room;
 use crate::users::BOX_USER;
+use crate::walls::Wall;
 
 /// Detached mounts, each for one [`Step::Give`].
 pub(crate) type GivenMounts = Vec<(Given, OwnedFd)>;
@@ -232,7 +233,9 @@ impl Assembly {
         }
         self.directory(name)?;
         let tree = mount::clone_tree(CWD, &shown, Reach::Recursive)?;
-        mount::restrict(tree.as_fd(), Restrictions::HOST, Reach::Recursive)?;
+        let restrictions =
+            if Wall::ReadOnly.stands() { Restrictions::HOST } else { Restrictions::OWN };
+        mount::restrict(tree.as_fd(), restrictions, Reach::Recursive)?;
         self.attach(&tree, name)
     }
 

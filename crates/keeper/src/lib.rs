@@ -37,6 +37,7 @@ pub mod subordinate;
 mod system_lowers;
 mod timers;
 mod users;
+pub mod walls;
 
 use std::io;
 use std::os::unix::net::UnixStream;

@@ -45,6 +45,11 @@ impl Hooks {
         self.put(&format!("{point}.fails"), errno.raw_os_error().to_string().as_bytes());
     }
 
+    /// Takes down a protection, for a daemon that is started later.
+    pub fn take_down(&self, wall: &str) {
+        self.put(&format!("{wall}.down"), b"");
+    }
+
     /// Has the next process that passes `point` kill itself there, as by `kill -9`.
     pub fn kill(&self, point: &str) {
         self.put(&format!("{point}.kill"), b"");

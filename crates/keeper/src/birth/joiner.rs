@@ -11,11 +11,13 @@ use minimal_linux::seccomp::Filter;
 use minimal_linux::{Child, creds, fds, landlock, limits, namespaces, signals};
 use minimal_proto::ending::StartFault;
 use minimal_store::hook;
+use rustix::thread::CapabilitySet;
 
 use super::identity::Identity;
 use super::{BirthError, at, readable_before};
 use crate::assemble::{Assembly, GivenMounts};
 use crate::plan::Plan;
+use crate::walls::Wall;
 
 /// A report of joiner or entrypoint: a tag, a detail, and a number (pid or errno), so small that a
 /// write to a pipe is whole (pipe(7), PIPE_BUF).
@@ -182,12 +184,17 @@ fn become_entrypoint(order: &Order<'_>, streams: [BorrowedFd<'_>; 3]) -> Result<
         limits::set_for_box(order.process_limit);
         let capabilities = order.identity.capabilities();
         signals::reset();
-        creds::drop_privileges(capabilities, capabilities)?;
-        if order.network == Network::Makers && landlock::can_scope_sockets() {
+        if Wall::Capabilities.stands() {
+            creds::drop_privileges(capabilities, capabilities)?;
+        } else {
+            creds::drop_privileges(CapabilitySet::all(), CapabilitySet::all())?;
+        }
+        let reaches_sockets = order.network == Network::Makers && Wall::AbstractSockets.stands();
+        if reaches_sockets && landlock::can_scope_sockets() {
             landlock::scope_sockets()?;
         }
         // Last: it forbids much of what was done here. It needs no_new_privs.
-        order.filter.install()
+        if Wall::SystemCalls.stands() { order.filter.install() } else { Ok(()) }
     };
     privileges().map_err(step(5))
 }

@@ -14,6 +14,7 @@ use super::outer::{self, Outer};
 use super::{ARGV0, Greeting, Launched, MAX_MESSAGE};
 use super::{remover, spare};
 use crate::shared_root::SharedRoot;
+use crate::walls;
 
 /// The daemon's socket is handed over as standard input, which exec keeps.
 pub(super) const SOCKET: i32 = 0;
@@ -54,6 +55,7 @@ fn serve(socket: &OwnedFd, state_dir: &Path, outer: &Outer) -> Result<(), Greeti
     // And so is a file that may not grow, for the limits of whoever started the daemon.
     signals::ignore(Signal::XFSZ);
     try_namespaces().map_err(refused("make the namespaces of a box"))?;
+    walls::down();
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     title::set(&format!("{ARGV0} {}", state_dir.display())).ok();
     crate::birth::sweep_blanks(state_dir);

@@ -13,6 +13,12 @@ fn directory() -> Option<&'static Path> {
     DIRECTORY.get_or_init(|| std::env::var_os("MINIMAL_HOOKS").map(PathBuf::from)).as_deref()
 }
 
+/// Whether a test has taken down the protection of this name.
+#[must_use]
+pub fn is_down(wall: &str) -> bool {
+    directory().is_some_and(|directory| directory.join(format!("{wall}.down")).exists())
+}
+
 /// Passes a point.
 ///
 /// # Errors

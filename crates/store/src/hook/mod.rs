@@ -6,7 +6,8 @@
 //! - `<dir>/a.b.kill` ends the process by SIGKILL,
 //! - `<dir>/a.b.pause`, a FIFO, holds the process until its writer closes it.
 //!
-//! Each of these is used up by one pass: it is renamed to `….fired` first.
+//! Each of these is used up by one pass: it is renamed to `….fired` first. `<dir>/a.b.fails` makes
+//! every pass fail, and `<dir>/wall.down` takes down a protection of that name ([`is_down`]).
 
 /// Every point there is, so that a test can prove that each is exercised.
 pub const POINTS: &[&str] = &[
@@ -64,7 +65,15 @@ pub fn point(name: &'static str) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Whether a test has taken down the protection of this name; never without the feature.
+#[cfg(not(feature = "testhooks"))]
+#[inline]
+#[must_use]
+pub fn is_down(_wall: &str) -> bool {
+    false
+}
+
 #[cfg(feature = "testhooks")]
 mod active;
 #[cfg(feature = "testhooks")]
-pub use active::point;
+pub use active::{is_down, point};

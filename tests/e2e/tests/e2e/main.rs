@@ -82,6 +82,8 @@ mod users;
 #[cfg(test)]
 mod waiting;
 #[cfg(test)]
+mod walls;
+#[cfg(test)]
 mod workspace;
 #[cfg(test)]
 mod workspace_copy;
