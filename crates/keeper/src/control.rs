@@ -55,13 +55,23 @@ impl Connection {
         !self.out.is_empty()
     }
 
-    /// Whether a stop is asked for already. What is read for that is kept for [`Self::receive`].
+    /// Whether a stop is asked for already. What is read for that is kept for [`Self::receive`], but
+    /// for a wish to give up the start, which is answered: it is granted.
     pub(crate) fn asks_for_stop(&mut self) -> bool {
-        self.early = self.receive(&mut [0; 4096]);
-        let is_stop = |message: &_| {
-            matches!(message, Incoming::Message(ToKeeper::Stop { .. } | ToKeeper::Cancel { .. }))
-        };
-        self.early.iter().any(is_stop)
+        let mut asks = false;
+        for message in self.receive(&mut [0; 4096]) {
+            match message {
+                Incoming::Message(ToKeeper::Cancel { request }) => {
+                    asks = true;
+                    self.send(&FromKeeper::Done { request, error: None });
+                }
+                message => {
+                    asks |= matches!(message, Incoming::Message(ToKeeper::Stop { .. }));
+                    self.early.push(message);
+                }
+            }
+        }
+        asks
     }
 
     /// Reads what is there, by way of `buffer`, and returns its messages.

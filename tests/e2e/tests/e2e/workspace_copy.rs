@@ -53,6 +53,22 @@ for_each_user! {
         running.wait().assert_code(9);
     }
 
+    /// Ctrl-C while the box is made, without a copy: the start is given up where the wish comes in time,
+    /// else the command is interrupted. Neither is a start that failed.
+    fn interrupted_before_the_command(env) {
+        env.run(["true"]).run().assert_code(0);
+        let held = env.hooks().pause("keeper.birth.locked");
+        let running = env.min(["run", "--name", "early", "--", "sleep", "86582"]).spawn();
+        let held = held.reached();
+        running.signal(Signal::INT);
+        held.release();
+        let output = running.wait();
+        assert!(output.signal() == Some(2) || output.code() == Some(130), "{output}");
+        let records = env.boxes();
+        let early = records.iter().find(|record| record["name"] == "early");
+        assert!(early.is_none_or(|record| record["ending"]["signal"] == "SIGINT"), "{early:?}");
+    }
+
     /// A stop while it is copied: nothing runs, the record says so, and the half copy is gone.
     fn stopped(env) {
         env.file("file", "content\n");
