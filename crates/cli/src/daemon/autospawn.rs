@@ -80,7 +80,7 @@ impl Autospawn {
                 other => return other,
             };
             if Instant::now() >= deadline {
-                return Err(if others { self.elsewhere() } else { absent });
+                return Err(if others { self.elsewhere().await } else { absent });
             }
             if let Some(runner) = &self.systemd
                 && systemd::start(runner, &self.paths, &self.environment).await
@@ -155,8 +155,8 @@ impl Autospawn {
     }
 
     /// The daemon that has the state directory does not listen where we connect.
-    fn elsewhere(&self) -> ConnectError {
-        let pid = minimal_store::daemon_pid(&self.paths.state_dir).ok().flatten().unwrap_or(0);
+    async fn elsewhere(&self) -> ConnectError {
+        let pid = silent::daemon_pid(&self.paths).await.unwrap_or(0);
         ConnectError::Start(Box::new(silent::not_listening(&self.paths, pid)))
     }
 

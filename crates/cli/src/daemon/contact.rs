@@ -47,7 +47,7 @@ pub async fn contact(context: &Context) -> Result<Client, Failure> {
             Ok(version) => format!("build {}, pid {}", version.build, version.pid),
             // A daemon whose answer we cannot read is of another build.
             Err(CallError::Malformed { .. }) => "another version".to_owned(),
-            Err(error) => return Err(told(error, paths)),
+            Err(error) => return Err(told(error, paths).await),
         };
         context.printer.detail(&format!("asking the daemon of {foreign} to step down"));
         match client.step_down().await {
@@ -75,15 +75,15 @@ pub async fn if_running(context: &Context) -> Result<Option<Client>, Failure> {
             // It was there and went; another one did not come.
             Err(CallError::GaveUp { source, .. })
                 if matches!(*source, CallError::Connect(ConnectError::Absent { .. })) => {}
-            Err(error) => return Err(told(error, paths)),
+            Err(error) => return Err(told(error, paths).await),
         }
         // Nobody listens. One that starts or leaves has the lock for a moment all the same.
-        match minimal_store::daemon_pid(&paths.state_dir) {
-            Ok(None) | Err(_) => return Ok(None),
-            Ok(Some(pid)) if Instant::now() >= deadline => {
+        match silent::daemon_pid(paths).await {
+            None => return Ok(None),
+            Some(pid) if Instant::now() >= deadline => {
                 return Err(silent::not_listening(paths, pid).into());
             }
-            Ok(Some(_)) => tokio::time::sleep(LOOK).await,
+            Some(_) => tokio::time::sleep(LOOK).await,
         }
     }
 }
@@ -100,11 +100,11 @@ async fn version(
 }
 
 /// A call that failed, in words: with the daemon's pid where it is the daemon that is silent.
-fn told(error: CallError, paths: &StatePaths) -> Failure {
+async fn told(error: CallError, paths: &StatePaths) -> Failure {
     let is_silent =
         matches!(error, CallError::Silent { .. } | CallError::Connect(ConnectError::Silent { .. }));
     let failure = Failure::from(error);
-    if is_silent { silent::with_pid(failure, paths) } else { failure }
+    if is_silent { silent::with_pid(failure, paths).await } else { failure }
 }
 
 /// Waits until the daemon that was asked to leave is gone, or another one is in its place.

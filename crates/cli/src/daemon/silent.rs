@@ -7,6 +7,19 @@ use minimal_proto::{ErrorBody, ErrorCode};
 use crate::error::Failure;
 use crate::state_paths::StatePaths;
 
+/// How long the state directory may take to say whose it is.
+const DISK_LIMIT: Duration = Duration::from_secs(2);
+
+/// The pid of the daemon that has the state directory, for people: 0 if it cannot be seen. `None` if
+/// none has, or the directory does not answer.
+pub async fn daemon_pid(paths: &StatePaths) -> Option<i32> {
+    let path = paths.state_dir.clone();
+    // On a thread of its own: a dead network mount would not let go of this one.
+    let asking =
+        tokio::task::spawn_blocking(move || minimal_store::daemon_pid(&path).ok().flatten());
+    tokio::time::timeout(DISK_LIMIT, asking).await.ok()?.ok()?
+}
+
 /// A daemon has the state directory and does not listen at our socket. `pid` is 0 if it is unknown.
 pub(super) fn not_listening(paths: &StatePaths, pid: i32) -> ErrorBody {
     let message = format!(
@@ -34,7 +47,7 @@ pub(super) async fn stopped(paths: &StatePaths) -> i32 {
     let mut looks = 0;
     loop {
         tokio::time::sleep(LOOK).await;
-        let pid = minimal_store::daemon_pid(&paths.state_dir).ok().flatten().unwrap_or(0);
+        let pid = daemon_pid(paths).await.unwrap_or(0);
         looks = if pid != 0 && is_in_stop(pid) { looks + 1 } else { 0 };
         if looks >= LOOKS {
             return pid;
@@ -51,13 +64,13 @@ pub(super) fn is_stopped(pid: i32) -> Failure {
 }
 
 /// Adds to a daemon's silence who it is, as far as its lock shows.
-pub(super) fn with_pid(failure: Failure, paths: &StatePaths) -> Failure {
-    match minimal_store::daemon_pid(&paths.state_dir) {
-        Ok(Some(pid)) if pid != 0 => failure
+pub(super) async fn with_pid(failure: Failure, paths: &StatePaths) -> Failure {
+    match daemon_pid(paths).await {
+        Some(pid) if pid != 0 => failure
             .while_trying(format!("the daemon (pid {pid}) does not answer"))
             .detail("pid", pid)
             .hint(format!("end it with `kill -9 {pid}`; boxes run on")),
-        Ok(_) | Err(_) => failure,
+        Some(_) | None => failure,
     }
 }
 

@@ -14,6 +14,9 @@ use crate::regular::{self, PRIVATE_DIR};
 /// The version of everything in the state directory.
 const VERSION: &str = "1";
 
+/// How much is written to find out whether anything can be.
+const TRIED: usize = 32 << 10;
+
 /// The longest `format` we look at: a number of any later version.
 const MAX_FORMAT: u64 = 64;
 
@@ -156,6 +159,31 @@ impl StateDir {
     }
 }
 
+impl StateDir {
+    /// Tries what a daemon needs of a state directory that is there: that it can be opened, is of our
+    /// format, and takes a new file with something in it. Changes nothing.
+    ///
+    /// # Errors
+    /// Why a daemon could not use it.
+    pub fn try_use(path: &Path) -> Result<(), StateDirError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path, flags, Mode::empty())
+            .map_err(|errno| not_a_directory_or(path, errno))?;
+        check_owner(path, &fd)?;
+        if let Some(found) = read_format(path, fd.as_fd())?.filter(|found| found != VERSION) {
+            return Err(StateDirError::Format { path: path.to_owned(), found });
+        }
+        let name = format!(".tried-{}", std::process::id());
+        let tried = regular::create(fd.as_fd(), &name).and_then(|mut file| {
+            // More than a file system keeps beside its blocks, so that a full one shows.
+            let written = file.write_all(&[b'x'; TRIED]).and_then(|()| file.sync_data());
+            rustix::fs::unlinkat(&fd, &name, rustix::fs::AtFlags::empty())?;
+            written
+        });
+        tried.map_err(|source| StateDirError::io(path.to_owned(), source))
+    }
+}
+
 fn open_or_make(path: &Path) -> Result<OwnedFd, StateDirError> {
     // A symbolic link is followed here, and only here: the owner may keep the state elsewhere.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -238,6 +266,15 @@ fn check_mode(path: &Path, fd: &OwnedFd) -> Result<(), StateDirError> {
 }
 
 fn check_format(path: &Path, dir: BorrowedFd<'_>) -> Result<(), StateDirError> {
+    match read_format(path, dir)? {
+        None => write_format(dir).map_err(|error| StateDirError::io(path.join(FORMAT), error)),
+        Some(found) if found == VERSION => Ok(()),
+        Some(found) => Err(StateDirError::Format { path: path.to_owned(), found }),
+    }
+}
+
+/// What `format` holds, made harmless; `None` if it is to be written.
+fn read_format(path: &Path, dir: BorrowedFd<'_>) -> Result<Option<String>, StateDirError> {
     let file = path.join(FORMAT);
     let error = |source| StateDirError::io(file.clone(), source);
     let bytes = match regular::open(dir, FORMAT, OFlags::RDONLY) {
@@ -250,12 +287,8 @@ fn check_format(path: &Path, dir: BorrowedFd<'_>) -> Result<(), StateDirError> {
     let text = String::from_utf8_lossy(&bytes);
     // A host that crashed before the file reached the disk may leave it empty or full of NULs.
     match text.trim_matches(['\0', '\n', ' ']) {
-        VERSION => Ok(()),
-        "" => write_format(dir).map_err(error),
-        found => Err(StateDirError::Format {
-            path: path.to_owned(),
-            found: found.escape_debug().to_string(),
-        }),
+        "" => Ok(None),
+        found => Ok(Some(found.escape_debug().to_string())),
     }
 }
 

@@ -23,6 +23,48 @@ for_each_user! {
         env.stop_all();
     }
 
+    /// The doctor tries what a daemon would need, and says what is in its way.
+    fn what_the_doctor_says(env) {
+        let doctor = |env: &minimal_testkit::TestEnv, parts: &[&str]| {
+            let output = env.min(["doctor"]).run();
+            assert_ne!(output.code(), Some(0), "{output}");
+            for part in parts {
+                assert!(output.text().contains(part), "{part}: {output}");
+            }
+        };
+        let cannot = "FAIL  daemon: does not run, and cannot start";
+        env.run(["true"]).run().assert_code(0);
+        env.stop_all();
+        let format = env.state_dir().join("format");
+        let ours = fs::read(&format).unwrap();
+        fs::write(&format, "99\n").unwrap();
+        doctor(env, &["FAIL  state directory: ", "has format `99`", cannot]);
+        fs::write(&format, ours).unwrap();
+        let socket = env.state_dir().join("minimald.sock");
+        env.account().make_dir(&socket);
+        doctor(env, &["FAIL  socket: ", "fix: move `"]);
+        fs::remove_dir(&socket).unwrap();
+        if !env.account().is_root() {
+            fs::set_permissions(env.state_dir(), fs::Permissions::from_mode(0o500)).unwrap();
+            doctor(env, &["FAIL  state directory: ", "Permission denied", cannot]);
+            fs::set_permissions(env.state_dir(), fs::Permissions::from_mode(0o700)).unwrap();
+        }
+        env.min(["doctor"]).run().assert_code(0);
+        if !need::tmpfs() {
+            return;
+        }
+        let disk = Tmpfs::mount(&env.root().join("d"), 16 << 20, env.account());
+        env.set_state_dir(disk.path());
+        disk.set_read_only(true);
+        doctor(env, &["FAIL  state directory: ", "read-only", cannot]);
+        disk.set_read_only(false);
+        let ballast = disk.fill();
+        doctor(env, &["FAIL  state directory: ", "is full", cannot]);
+        drop(ballast);
+        env.min(["doctor"]).run().assert_code(0);
+        env.set_state_dir(env.root().join("s"));
+    }
+
     /// On a file system that does not answer: said so, with its place, instead of hanging.
     fn on_a_dead_mount(env) {
         if !need::root() {

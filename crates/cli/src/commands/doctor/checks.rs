@@ -1,9 +1,13 @@
 //! The checks that need no daemon.
 
-use std::os::unix::fs::MetadataExt as _;
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
 use minimal_linux::probe::ProbeFailure;
+use minimal_proto::error::Chain;
+use minimal_store::StateDir;
+use rustix::fs::Access;
 
 use super::Check;
 use crate::env::Env;
@@ -87,7 +91,7 @@ pub(super) fn state_dir(path: &Path) -> Check {
     let meta = match std::fs::metadata(path) {
         Ok(meta) => meta,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Check::ok(name, format!("`{shown}` is made when it is needed"));
+            return to_be_made(path);
         }
         Err(error) => {
             let fix = "make it readable, or set MINIMAL_STATE_DIR to another directory";
@@ -102,6 +106,9 @@ pub(super) fn state_dir(path: &Path) -> Check {
     if meta.mode() & 0o077 != 0 {
         let message = format!("`{shown}` is open to others (mode {:o})", meta.mode() & 0o7777);
         return Check::fail(name, message, format!("chmod 700 {shown}"));
+    }
+    if let Err(error) = StateDir::try_use(path) {
+        return Check::fail(name, Chain(&error).to_string(), error.hint());
     }
     let (Ok(statfs), Ok(space)) = (rustix::fs::statfs(path), rustix::fs::statvfs(path)) else {
         return Check::ok(name, format!("`{shown}`"));
@@ -125,6 +132,36 @@ pub(super) fn state_dir(path: &Path) -> Check {
         _ if free < SPACE => Check::warn(name, message, "remove ended boxes: `min ls --all`"),
         _ => Check::ok(name, message),
     }
+}
+
+/// A state directory that is not there yet.
+fn to_be_made(path: &Path) -> Check {
+    let name = "state directory";
+    let shown = path.display();
+    let above = path.ancestors().skip(1).find(|above| above.exists()).unwrap_or(path);
+    match rustix::fs::access(above, Access::WRITE_OK | Access::EXEC_OK) {
+        Ok(()) => Check::ok(name, format!("`{shown}` is made when it is needed")),
+        Err(errno) => Check::fail(
+            name,
+            format!(
+                "`{shown}` cannot be made in `{}`: {}",
+                above.display(),
+                io::Error::from(errno)
+            ),
+            "make it yourself, or set MINIMAL_STATE_DIR to a directory of your own",
+        ),
+    }
+}
+
+/// The socket's place: nothing, or a socket. Nothing to say if it is.
+pub(super) fn socket(path: &Path) -> Option<Check> {
+    let meta = std::fs::symlink_metadata(path).ok()?;
+    if meta.file_type().is_socket() {
+        return None;
+    }
+    let shown = path.display();
+    let message = format!("`{shown}` is in the socket's place, and is none");
+    Some(Check::fail("socket", message, format!("move `{shown}` away")))
 }
 
 /// Fewer open files than a daemon of some hundred boxes has, and fewer processes than boxes have by
@@ -209,6 +246,17 @@ mod tests {
 
     use super::super::Status;
     use super::*;
+
+    #[test]
+    fn what_is_in_the_sockets_place_is_told() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("s.sock");
+        assert_eq!(socket(&path), None);
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        assert_eq!(socket(&path), None);
+        drop(listener);
+        assert_eq!(socket(root.path()).unwrap().status, Status::Fail);
+    }
 
     #[test]
     fn low_hard_limits_are_told() {

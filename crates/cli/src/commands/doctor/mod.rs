@@ -75,9 +75,13 @@ pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     found.extend(tried.into_iter().flat_map(boxes::Tried::checks));
     match context.paths() {
         Ok(paths) => {
-            found.push(state_dir(paths.state_dir.clone()).await);
-            found.push(daemon(context).await);
-            let pid = minimal_store::daemon_pid(&paths.state_dir).ok().flatten();
+            let state = state_dir(paths.state_dir.clone()).await;
+            let socket = checks::socket(&paths.socket());
+            let can_start = state.status != Status::Fail && socket.is_none();
+            found.push(state);
+            found.extend(socket);
+            found.push(daemon(context, can_start).await);
+            let pid = daemon::daemon_pid(paths).await;
             found.extend(pid.and_then(checks::daemon_limits));
         }
         Err(failure) => found.push(Check::fail(
@@ -127,13 +131,21 @@ async fn state_dir(path: PathBuf) -> Check {
     }
 }
 
-async fn daemon(context: &Context) -> Check {
+/// `can_start`: what was looked at before is in no daemon's way.
+async fn daemon(context: &Context, can_start: bool) -> Check {
     let name = "daemon";
     let client = match daemon::if_running(context).await {
-        Ok(None) => return Check::ok(name, "does not run; it starts when it is needed"),
+        Ok(None) if can_start => {
+            return Check::ok(name, "does not run; it starts when it is needed");
+        }
+        Ok(None) => return Check::fail(name, "does not run, and cannot start", "as said above"),
         Ok(Some(client)) => client,
         Err(failure) => {
-            let fix = failure.hint.clone().unwrap_or_else(|| "end that process".to_owned());
+            let fix = match (&failure.hint, can_start) {
+                (Some(hint), _) => hint.clone(),
+                (None, true) => "set MINIMAL_STATE_DIR to a directory of your own".to_owned(),
+                (None, false) => "as said above".to_owned(),
+            };
             return Check::fail(name, failure.in_one_line(), fix);
         }
     };
