@@ -61,6 +61,7 @@ fn carry_out(context: &Context, cli: Cli) -> Exit {
     let exit = match outcome {
         Ok(exit) => exit,
         Err(failure) => {
+            let failure = commands::with_kernels_cause(failure);
             ending.failed(&failure);
             told(context, &failure)
         }

@@ -73,6 +73,7 @@ impl From<NurseryError> for LaunchError {
             NurseryError::Isolation { message, .. } => Self::Isolation { reason: message },
             NurseryError::Step { message, errno } => Self::Step { message, errno },
             NurseryError::Removal { message } => Self::Step { message, errno: None },
+            NurseryError::Silent { .. } => Self::Step { message: error.to_string(), errno: None },
             NurseryError::Spawn(ref source) | NurseryError::Gone(ref source) => {
                 Self::Step { errno: source.raw_os_error(), message: Chain(&error).to_string() }
             }

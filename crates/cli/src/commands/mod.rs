@@ -15,6 +15,8 @@ mod stop;
 mod version;
 mod wait;
 
+pub(crate) use doctor::with_cause as with_kernels_cause;
+
 use crate::args::{BoxVerb, Command, EndingArgs, HostVerb};
 use crate::context::Context;
 use crate::ending_file::EndingFile;

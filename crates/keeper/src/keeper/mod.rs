@@ -71,6 +71,8 @@ pub(crate) struct Keeper {
     pin: Option<u64>,
     /// How many processes of the box the kernel killed for memory, by the entrypoint's end.
     oom_kills: u64,
+    /// Why that could not be found out.
+    oom_unknown: Option<String>,
     /// What is announced once the first turn is over.
     birth: Option<(u32, Enforcement)>,
 }
@@ -131,6 +133,7 @@ impl Keeper {
             grace: Duration::from_millis(execution.stop_grace_ms),
             pin: start.options.pin.then_some(0),
             oom_kills: 0,
+            oom_unknown: None,
             birth: Some((start.life, newborn.enforcement)),
         })
     }
@@ -259,7 +262,7 @@ impl Keeper {
                 Ok(Some(observed)) => {
                     hook::point("keeper.end.observed").ok();
                     self.entrypoint = None;
-                    self.oom_kills = self.hosted.cgroups.oom_kills();
+                    self.count_kills();
                     if self.oom_kills > 0 {
                         self.climb(Occurrence::OomKill);
                     }
@@ -277,6 +280,19 @@ impl Keeper {
         {
             self.init = None;
             self.climb(Occurrence::InitEnded);
+        }
+    }
+
+    /// Whether memory was the reason must not be guessed: what cannot be read is told.
+    fn count_kills(&mut self) {
+        match self.hosted.cgroups.oom_kills() {
+            Ok(kills) => self.oom_kills = kills.unwrap_or(0),
+            Err(error) => {
+                self.oom_unknown = Some(error.to_string());
+                self.degraded(&format!(
+                    "whether the kernel killed processes of the box for memory is not known: {error}"
+                ));
+            }
         }
     }
 
@@ -359,6 +375,9 @@ impl Keeper {
         let mut ending = Ending::observed(reason, observed, Timestamp::now());
         if !self.outputs.iter().all(Output::has_ended) {
             ending = ending.with_detail("output_still_open", true);
+        }
+        if let Some(why) = self.oom_unknown.take() {
+            ending = ending.with_detail("oom_kills_unknown", why);
         }
         if self.oom_kills > 0 {
             ending = ending.with_detail("oom_kills", self.oom_kills);

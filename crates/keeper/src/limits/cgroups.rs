@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use minimal_linux::cgroup::{self, Cgroup, Site, Swap};
+use minimal_store::hook;
 use rustix::event::{Timespec, poll};
 
 use super::host::HostLimits;
@@ -108,9 +109,19 @@ impl Cgroups {
         Ok(group)
     }
 
-    /// How many processes of the box the kernel has killed for memory, as far as it can be known.
-    pub(crate) fn oom_kills(&self) -> u64 {
-        self.ram.as_ref().ok().and_then(|group| group.oom_kills().ok()).unwrap_or(0)
+    /// How many processes of the box the kernel has killed for memory. `None` where nothing counts
+    /// them: there is no group, or the kernel is older than the count.
+    ///
+    /// # Errors
+    /// The count cannot be read.
+    pub(crate) fn oom_kills(&self) -> io::Result<Option<u64>> {
+        hook::point("keeper.end.count_kills")?;
+        let Ok(group) = &self.ram else { return Ok(None) };
+        match group.oom_kills() {
+            Ok(kills) => Ok(Some(kills)),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Goes back to where this process came from, and leaves the groups to the box. May take some

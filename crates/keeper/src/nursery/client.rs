@@ -66,9 +66,19 @@ pub enum NurseryError {
         /// What stood in the way.
         message: String,
     },
-    /// It is gone, or does not answer.
+    /// It is gone.
     #[error("the process that makes boxes does not answer")]
     Gone(#[source] io::Error),
+    /// It is there and does not answer.
+    #[error(
+        "the process that makes boxes (pid {pid}) has not answered within {} s; if it was stopped, \
+         `kill -CONT {pid}` lets it go on, and `kill -9 {pid}` has another one started",
+        ANSWER_LIMIT.as_secs()
+    )]
+    Silent {
+        /// Its pid.
+        pid: u32,
+    },
 }
 
 fn words(step: &str, errno: Option<i32>) -> String {
@@ -168,13 +178,25 @@ impl Nursery {
             socket::send(socket.as_fd(), request, Some(theirs.as_fd()))
                 .map_err(NurseryError::Gone)?;
             drop(theirs);
-            receive(&socket)?
+            receive(&socket).map_err(|error| self.silent_or(error))?
         };
         match answer {
             Launched::Forked { .. } => Ok(ours),
             Launched::Refused { step, errno } => {
                 Err(NurseryError::Step { message: words(&step, errno), errno })
             }
+        }
+    }
+
+    /// A wait that was over before the answer is told as what it is.
+    fn silent_or(&self, error: NurseryError) -> NurseryError {
+        match error {
+            NurseryError::Gone(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let process =
+                    self.process.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                NurseryError::Silent { pid: process.id() }
+            }
+            error => error,
         }
     }
 

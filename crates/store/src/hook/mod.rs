@@ -35,6 +35,7 @@ pub const POINTS: &[&str] = &[
     "keeper.stop.requested",
     "keeper.stop.after_term",
     "keeper.end.observed",
+    "keeper.end.count_kills",
     "keeper.end.drained",
     "keeper.end.sealed",
     "keeper.end.before_journal",

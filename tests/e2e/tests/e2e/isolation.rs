@@ -19,6 +19,14 @@ fn namespaces_of_this_test() -> BTreeMap<&'static str, String> {
 }
 
 for_each_user! {
+    /// Where a setting of the kernel's refuses namespaces, the error names it, and what to do.
+    fn namespaces_are_off(env) {
+        let script = "exec unshare -Ur bash -c 'echo 0 >/proc/sys/user/max_user_namespaces && exec min run -- true'";
+        let output = env.bash(script).run();
+        output.assert_code(8).assert_stderr_has("nothing was run");
+        output.assert_stderr_has("user.max_user_namespaces is 0").assert_stderr_has("sysctl -w user.max_user_namespaces");
+    }
+
     /// Namespaces of its own, each of them, and another box has others.
     fn namespaces(env) {
         let script = "for n in user mnt pid uts ipc cgroup net; do readlink /proc/self/ns/$n; done; echo all; cat >/dev/null";

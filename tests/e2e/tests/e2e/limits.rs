@@ -137,6 +137,17 @@ for_each_user! {
         assert!(told[0]["data"]["cause"].as_str().unwrap().contains("memory"), "{told:?}");
     }
 
+    /// A count that cannot be read is not taken for none: the box says that it is not known.
+    fn an_unknown_count(env) {
+        env.hooks().fail("keeper.end.count_kills", rustix::io::Errno::IO);
+        env.run_sh("exit 9").run().assert_code(9);
+        let record = env.newest();
+        assert!(record["ending"]["detail"]["oom_kills_unknown"].is_string(), "{record}");
+        assert_eq!(record["health"], "degraded");
+        env.run_sh("exit 9").run().assert_code(9);
+        assert_eq!(env.newest()["health"], "ok");
+    }
+
     /// A KILL that we sent, or somebody in the box, is none of the kernel's.
     fn other_kills(env) {
         let output = env.min(["run", "--ram", "64MiB", "--", "sh", "-c", "kill -9 $$"]).run();

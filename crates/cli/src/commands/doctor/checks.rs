@@ -10,6 +10,7 @@ use minimal_store::StateDir;
 use rustix::fs::Access;
 
 use super::Check;
+use super::kernel::{Kernel, Refusal};
 use crate::env::Env;
 use crate::output::size;
 
@@ -36,45 +37,13 @@ pub(super) fn kernel(release: &str) -> Check {
     }
 }
 
-/// What the kernel says about user namespaces; none where it has no such setting.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Kernel {
-    max_user_namespaces: Option<u64>,
-    unprivileged_userns_clone: Option<u64>,
-    apparmor_restrict: Option<u64>,
-}
-
-impl Kernel {
-    pub(super) fn read() -> Self {
-        let number = |name: &str| {
-            let text = std::fs::read_to_string(format!("/proc/sys/{name}")).ok()?;
-            text.trim().parse().ok()
-        };
-        Self {
-            max_user_namespaces: number("user/max_user_namespaces"),
-            unprivileged_userns_clone: number("kernel/unprivileged_userns_clone"),
-            apparmor_restrict: number("kernel/apparmor_restrict_unprivileged_userns"),
-        }
-    }
-}
-
 /// Whether boxes can be isolated: it was tried.
 pub(super) fn user_namespaces(probed: Result<(), ProbeFailure>, kernel: &Kernel) -> Check {
     let name = "user namespaces";
     let Err(failure) = probed else { return Check::ok(name, "work") };
     let message = failure.to_string();
-    if kernel.max_user_namespaces == Some(0) {
-        let message = format!("{message} (user.max_user_namespaces is 0)");
-        return Check::fail(name, message, "as root: sysctl -w user.max_user_namespaces=65536");
-    }
-    if kernel.unprivileged_userns_clone == Some(0) {
-        let message = format!("{message} (kernel.unprivileged_userns_clone is 0)");
-        return Check::fail(name, message, "as root: sysctl -w kernel.unprivileged_userns_clone=1");
-    }
-    if kernel.apparmor_restrict == Some(1) {
-        let message = format!("{message} (AppArmor restricts them)");
-        let setting = "kernel.apparmor_restrict_unprivileged_userns=0";
-        return Check::fail(name, message, format!("as root: sysctl -w {setting}"));
+    if let Some(Refusal { what, fix }) = kernel.refusal() {
+        return Check::fail(name, format!("{message} ({what})"), fix);
     }
     Check::fail(
         name,
@@ -280,20 +249,6 @@ mod tests {
         ] {
             assert_eq!(kernel(release).status, status, "{release}");
         }
-    }
-
-    #[test]
-    fn a_refusal_names_the_setting_that_is_in_the_way() {
-        let refused = || Err(ProbeFailure { step: "make a user and mount namespace", errno: 1 });
-        let check = |kernel| user_namespaces(refused(), &kernel).fix.unwrap();
-        let kernel = Kernel { max_user_namespaces: Some(0), ..Kernel::default() };
-        assert!(check(kernel).contains("user.max_user_namespaces"));
-        let kernel = Kernel { unprivileged_userns_clone: Some(0), ..Kernel::default() };
-        assert!(check(kernel).contains("unprivileged_userns_clone"));
-        let kernel = Kernel { apparmor_restrict: Some(1), ..Kernel::default() };
-        assert!(check(kernel).contains("apparmor"));
-        assert!(check(Kernel::default()).contains("container"));
-        assert_eq!(user_namespaces(Ok(()), &Kernel::default()).status, Status::Ok);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod boxes;
 mod checks;
+mod kernel;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -18,7 +19,8 @@ use crate::context::Context;
 use crate::daemon;
 use crate::error::Failure;
 use crate::exit::Exit;
-use checks::Kernel;
+use kernel::Kernel;
+pub(crate) use kernel::with_cause;
 
 /// How long the state directory may take to answer.
 const DISK_LIMIT: Duration = Duration::from_secs(5);
