@@ -41,6 +41,7 @@ use workspace::Meanwhile;
 pub(crate) use init::{END_WHEN_EMPTY, TERM_ALL};
 pub(crate) use own_files::sweep as sweep_blanks;
 use system_layers::SystemLayers;
+pub(crate) use workspace::make_common_maps;
 
 use crate::control::Connection;
 use crate::etc::Account;

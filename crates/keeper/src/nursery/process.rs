@@ -61,6 +61,7 @@ fn serve(socket: &OwnedFd, state_dir: &Path, outer: &Outer) -> Result<(), Greeti
     crate::birth::sweep_blanks(state_dir);
     let shared = SharedRoot::assemble(state_dir, users, outer.lack())
         .map_err(|(step, error)| Greeting::Isolation { step, errno: error.raw_os_error() })?;
+    crate::birth::make_common_maps(users);
     // Keepers are reaped by the kernel: nobody here asks how they ended. Not before: what is
     // assembled takes a child or two.
     signals::ignore(Signal::CHLD);

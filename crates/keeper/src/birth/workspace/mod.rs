@@ -17,6 +17,8 @@ mod project;
 mod report;
 mod tree;
 
+pub(crate) use owners::make_common_maps;
+
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use minimal_linux::namespaces::{IdRange, map_only};
 use minimal_proto::keeper::Missing;
@@ -26,9 +27,25 @@ const IDS: u32 = 65_536;
 /// What an id is shown as that a user namespace does not have (user_namespaces(7), "overflowuid").
 const NOBODY: u32 = 65_534;
 
+/// The map for what root owns, as a daemon of root's most often meets it. To make a map takes a
+/// process, so the nursery makes this one for all its keepers.
+static OF_ROOTS: OnceLock<OwnedFd> = OnceLock::new();
+
+/// Makes the maps that are made once. Without them each box makes its own.
+pub(crate) fn make_common_maps(users: Users) {
+    if let Users::Range { base } = users {
+        let ranges = everyone_else_is_themselves(0, base);
+        drop(map_only(&ranges, &ranges).map(|map| OF_ROOTS.set(map)));
+    }
+}
+
 /// A map for what the box only reads, or changes in a layer of its own.
 pub(super) fn everyone(project: &Project, users: Users) -> io::Result<Option<OwnedFd>> {
-    map(project, users, everyone_else_is_themselves)
+    let is_roots = (project.stat.st_uid, project.stat.st_gid) == (0, 0);
+    match OF_ROOTS.get() {
+        Some(map) if is_roots => map.try_clone().map(Some),
+        _ => map(project, users, everyone_else_is_themselves),
+    }
 }
 
 /// A map for the real tree. Nobody but the owner is in it: with root's id a box could leave set-uid
