@@ -109,6 +109,9 @@ pub enum Command {
     Doctor,
     /// Print the version and build of this program and of the daemon
     Version,
+    /// Print the names of boxes, for completion scripts: at once, or nothing
+    #[command(name = "__boxes", hide = true)]
+    BoxNames,
     /// Print a completion script for a shell
     Completions {
         /// The shell

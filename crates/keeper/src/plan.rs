@@ -356,6 +356,7 @@ pub fn explain(spec: &Spec, name: &BoxName) -> Vec<String> {
     if let Some(project) = &plan.project {
         lines.push(format!("the project is {}", project.display()));
     }
+    lines.extend(crate::limits::explain(&spec.machine));
     let program = spec.execution.exec.first().map(|program| program.to_lossy()).unwrap_or_default();
     lines.push(format!(
         "as user {}, in {}, execute {program} with {} further arguments",

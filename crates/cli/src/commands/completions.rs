@@ -1,5 +1,7 @@
 //! `min completions`
 
+use std::fmt::Write as _;
+
 use clap::CommandFactory as _;
 use clap_complete::generate;
 
@@ -8,15 +10,115 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 
-/// Prints a script that completes commands and options.
+/// The commands whose arguments are boxes.
+const OF_BOXES: [&str; 7] = ["show", "logs", "wait", "events", "stop", "kill", "rm"];
+
+/// Prints a script that completes commands, options and the names of boxes.
 pub(super) fn run(context: &Context, shell: Shell) -> Result<Exit, Failure> {
-    let shell = match shell {
-        Shell::Bash => clap_complete::Shell::Bash,
-        Shell::Zsh => clap_complete::Shell::Zsh,
-        Shell::Fish => clap_complete::Shell::Fish,
+    context.printer.data(script(shell).as_bytes())?;
+    Ok(Exit::Done)
+}
+
+fn script(shell: Shell) -> String {
+    let (generator, with_boxes): (_, fn(&str) -> String) = match shell {
+        Shell::Bash => (clap_complete::Shell::Bash, bash),
+        Shell::Zsh => (clap_complete::Shell::Zsh, zsh),
+        Shell::Fish => (clap_complete::Shell::Fish, fish),
     };
     let mut script = Vec::new();
-    generate(shell, &mut Cli::command(), "min", &mut script);
-    context.printer.data(&script)?;
-    Ok(Exit::Done)
+    generate(generator, &mut Cli::command(), "min", &mut script);
+    with_boxes(&String::from_utf8(script).expect("what is generated of our own words is text"))
+}
+
+/// Names are added to what the generated function offers.
+fn bash(script: &str) -> String {
+    let verbs = OF_BOXES.join("|");
+    format!(
+        r#"{script}
+_min_with_boxes() {{
+    _min "$@"
+    local cur="${{COMP_WORDS[COMP_CWORD]}}" word
+    [[ "$cur" == -* ]] && return 0
+    for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
+        case "$word" in
+            {verbs})
+                COMPREPLY+=( $(compgen -W "$("${{COMP_WORDS[0]}}" __boxes 2>/dev/null)" -- "$cur") )
+                return 0
+                ;;
+            run|--)
+                return 0
+                ;;
+        esac
+    done
+}}
+
+complete -F _min_with_boxes -o bashdefault -o default min
+"#
+    )
+}
+
+/// The generated function offers file names where a box is wanted.
+fn zsh(script: &str) -> String {
+    let wants_box =
+        |line: &str| line.starts_with("':address -- ") || line.starts_with("'*::addresses -- ");
+    let mut whole = String::with_capacity(script.len() + 1024);
+    for line in script.lines() {
+        if line.starts_with("if [ \"$funcstack") {
+            // Before the script calls or registers its main function.
+            whole.push_str(
+                "(( $+functions[_min_box_names] )) ||\n_min_box_names() {\n    \
+                 local -a names\n    names=(${(f)\"$(_call_program boxes min __boxes 2>/dev/null)\"})\n    \
+                 _describe -t boxes box names\n}\n\n",
+            );
+        }
+        match wants_box(line) {
+            true => whole.push_str(&line.replace(":_default'", ":_min_box_names'")),
+            false => whole.push_str(line),
+        }
+        whole.push('\n');
+    }
+    whole
+}
+
+fn fish(script: &str) -> String {
+    let mut script = script.to_owned();
+    for verb in OF_BOXES {
+        for condition in [
+            format!("__fish_min_using_subcommand {verb}"),
+            format!("__fish_min_using_subcommand box; and __fish_seen_subcommand_from {verb}"),
+        ] {
+            writeln!(
+                script,
+                "complete -c min -n \"{condition}\" -f -a \"(min __boxes 2>/dev/null)\""
+            )
+            .expect("a String takes all");
+        }
+    }
+    script
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_that_takes_boxes_offers_them() {
+        let command = Cli::command();
+        let takes_boxes = |name: &str| {
+            let arguments = command.find_subcommand(name).unwrap().get_positionals();
+            arguments
+                .filter(|it| it.get_value_names().is_some_and(|names| names[0] == "BOX"))
+                .count()
+        };
+        let named: Vec<_> = command
+            .get_subcommands()
+            .map(clap::Command::get_name)
+            .filter(|name| takes_boxes(name) > 0)
+            .collect();
+        assert_eq!(named, OF_BOXES);
+        // As a shortcut and as a verb of `box`.
+        assert!(script(Shell::Zsh).matches(":_min_box_names'").count() >= OF_BOXES.len() * 2);
+        assert!(!script(Shell::Zsh).contains("digits of an id'\\''s beginning or end:_default"));
+        assert_eq!(script(Shell::Fish).matches("min __boxes").count(), OF_BOXES.len() * 2);
+    }
 }

@@ -1,5 +1,6 @@
 //! The commands, one module each.
 
+mod box_names;
 mod completions;
 pub mod doctor;
 mod events;
@@ -76,6 +77,7 @@ pub async fn dispatch(
         Command::Host { verb: HostVerb::Stop(args) } => host::stop(context, &args).await,
         Command::Doctor => doctor::run(context).await,
         Command::Version => version::run(context).await,
+        Command::BoxNames => box_names::run(context).await,
         Command::Completions { shell } => completions::run(context, shell),
         Command::Box { .. } => unreachable!("replaced by its shortcut above"),
     }

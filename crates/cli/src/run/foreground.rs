@@ -17,6 +17,7 @@ use super::{Created, Signals};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
+use crate::output::Printer;
 
 /// How long to ask what became of a box whose reader has left, before saying that it runs on.
 const LOOK_LIMIT: Duration = Duration::from_millis(500);
@@ -48,6 +49,7 @@ struct Foreground<'a> {
     relay: Relay,
     stops: JoinSet<Result<BoxRecord, CallError>>,
     inputs: JoinSet<Option<io::Error>>,
+    missing: Missing,
     /// How it ended, once all its output has come.
     ended: Option<Ending>,
     /// The same as a stop answered it, which may be before the output has been passed on.
@@ -79,6 +81,7 @@ pub async fn attend(
         relay: Relay::default(),
         stops: JoinSet::new(),
         inputs: JoinSet::new(),
+        missing: Missing::default(),
         ended: None,
         stopped: None,
     };
@@ -152,21 +155,23 @@ impl Foreground<'_> {
         match event {
             Ok(StreamEvent::Output { stream, offset, bytes }) => {
                 let end = offset + bytes.len() as u64;
+                self.missing.tell(printer);
                 self.writer.write(stream, bytes, end).map_err(|error| {
                     let failure = Failure::new(ErrorCode::OutputFailed, "start a thread");
                     self.runs_on(failure.because(&error))
                 })?;
             }
-            Ok(StreamEvent::Gap { from, to }) => {
-                printer.warn(&format!("{} bytes of output are missing here", to - from));
-            }
+            Ok(StreamEvent::Gap { from, to }) => self.missing.add(to - from),
             Ok(StreamEvent::Notice(text)) => printer.note(&text),
             Ok(StreamEvent::Lost) => printer.detail("the daemon is gone; looking for another"),
             Ok(StreamEvent::Resumed) => printer.detail("the daemon answers again"),
             // Whoever writes to our standard input is to hear that nobody reads.
             Ok(StreamEvent::InputClosed) => self.inputs.abort_all(),
             Ok(StreamEvent::Live) => {}
-            Ok(StreamEvent::Exited(ending)) => self.ended = Some(ending),
+            Ok(StreamEvent::Exited(ending)) => {
+                self.missing.tell(printer);
+                self.ended = Some(ending);
+            }
             Ok(StreamEvent::Detached) => {
                 return Err(unknown(&self.record, StreamError::Over));
             }
@@ -221,6 +226,23 @@ impl Foreground<'_> {
         failure
             .detail("box", self.record.id.to_string())
             .hint(format!("box {address} runs on: stop it with `min stop {address}`"))
+    }
+}
+
+/// Output that is missing between two pieces of it: told as one, however many pieces it was.
+#[derive(Clone, Copy, Debug, Default)]
+struct Missing(u64);
+
+impl Missing {
+    fn add(&mut self, bytes: u64) {
+        self.0 += bytes;
+    }
+
+    fn tell(&mut self, printer: &Printer) {
+        let bytes = std::mem::take(&mut self.0);
+        if bytes > 0 {
+            printer.warn(&format!("{bytes} bytes of output are missing here"));
+        }
     }
 }
 

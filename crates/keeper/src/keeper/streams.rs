@@ -26,7 +26,8 @@ impl Keeper {
         let was_dropping = self.output.dropped() > 0;
         let appended = self.output.append(stream, Timestamp::now(), &self.buffer[..length]);
         if appended.dropped && !was_dropping {
-            self.degraded("output is dropped: the disk is full or failing");
+            let why = self.output.fault().map_or_else(String::new, |error| format!(": {error}"));
+            self.degraded(&format!("output is dropped, since it cannot be written to disk{why}"));
         }
         if appended.end.saturating_sub(self.trimmed_at) >= TRIM_EVERY {
             self.trimmed_at = appended.end;

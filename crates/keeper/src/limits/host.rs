@@ -5,6 +5,8 @@ use std::path::Path;
 
 use minimal_linux::cgroup::{Controller, Site, find};
 
+use minimal_proto::spec::{MachineSection, Max};
+
 use super::auto::Auto;
 use super::leftovers;
 
@@ -28,17 +30,8 @@ impl HostLimits {
         let memory = find(Controller::Memory);
         let pids = find(Controller::Pids);
         let information = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        let total = kibibytes(&information, "MemTotal:").unwrap_or(0);
-        let above = memory.as_ref().ok().and_then(Site::memory_limit);
-        let number =
-            |path: &str| -> Option<u64> { std::fs::read_to_string(path).ok()?.trim().parse().ok() };
-        let pid_max = number("/proc/sys/kernel/pid_max");
-        let threads_max = number("/proc/sys/kernel/threads-max");
         let host = Self {
-            auto: Auto::for_host(
-                above.map_or(total, |above| above.min(total)),
-                [pid_max, threads_max].into_iter().flatten().min().unwrap_or(FEWEST_PIDS),
-            ),
+            auto: auto(memory.as_ref().ok(), &information),
             has_swap: kibibytes(&information, "SwapTotal:").unwrap_or(0) > 0,
             memory,
             pids,
@@ -54,6 +47,52 @@ impl HostLimits {
             leftovers::sweep(&site.place, &self.prefix);
         }
     }
+}
+
+/// The limits of boxes that ask for none, on this host: with what it says of its memory, and the group
+/// below which a box's would be made.
+fn auto(memory: Option<&Site>, information: &str) -> Auto {
+    let total = kibibytes(information, "MemTotal:").unwrap_or(0);
+    let above = memory.and_then(Site::memory_limit);
+    let number =
+        |path: &str| -> Option<u64> { std::fs::read_to_string(path).ok()?.trim().parse().ok() };
+    let pid_max = number("/proc/sys/kernel/pid_max");
+    let threads_max = number("/proc/sys/kernel/threads-max");
+    Auto::for_host(
+        above.map_or(total, |above| above.min(total)),
+        [pid_max, threads_max].into_iter().flatten().min().unwrap_or(FEWEST_PIDS),
+    )
+}
+
+/// What would be limited, and how, in words; nothing is made.
+pub(super) fn explain(machine: &MachineSection) -> Vec<String> {
+    let (memory, pids) = (find(Controller::Memory), find(Controller::Pids));
+    let information = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let auto = auto(memory.as_ref().ok(), &information);
+    let asked = |max: Max| match max {
+        Max::At(_) => "as asked",
+        Max::Auto => "by the size of the host",
+    };
+    let ram = format!(
+        "limit its memory to {} MiB, {}",
+        auto.or(machine.ram.max, super::RAM) >> 20,
+        asked(machine.ram.max)
+    );
+    let by_pids = match &pids {
+        Ok(_) => "by a control group",
+        Err(_) => "by RLIMIT_NPROC",
+    };
+    vec![
+        match memory {
+            Ok(_) => format!("{ram}, by a control group"),
+            Err(why) => format!("{ram}, if that can be done: {why}"),
+        },
+        format!(
+            "limit its processes and threads to {}, {}, {by_pids}",
+            auto.or(machine.pids.max, super::PIDS),
+            asked(machine.pids.max)
+        ),
+    ]
 }
 
 /// The pids of a host that does not say: the kernel's own default (PID_MAX_DEFAULT).

@@ -76,6 +76,11 @@ pub(crate) fn set(
     Ok(in_force)
 }
 
+/// The limits of a box in words, for people.
+pub(crate) fn explain(machine: &MachineSection) -> Vec<String> {
+    host::explain(machine)
+}
+
 /// Open files that a box's process has as a rule.
 const OPEN_FILES: u64 = 1024;
 

@@ -137,7 +137,7 @@ for_each_user! {
     fn explained(env) {
         let output = env.min(["run", "--explain", "--", "true"]).run();
         output.assert_code(0);
-        for word in ["/usr", "/proc", "/tmp", "/workbench"] {
+        for word in ["/usr", "/proc", "/tmp", "/workbench", "limit its memory to", "processes and threads to"] {
             assert!(output.text().contains(word), "{word}: {output}");
         }
         let as_json = env.min(["run", "--explain", "-o", "json", "--", "true"]).run();

@@ -1,6 +1,6 @@
 //! `ls`, `show`, `events`, `version`, `host show`, and the long spelling of each verb.
 
-use minimal_testkit::for_each_user;
+use minimal_testkit::{LIMIT, for_each_user, wait_until};
 use serde_json::Value;
 
 fn names(list: &Value) -> Vec<&str> {
@@ -8,6 +8,30 @@ fn names(list: &Value) -> Vec<&str> {
 }
 
 for_each_user! {
+    /// Completion offers the names of boxes where a box is wanted, and starts no daemon for it.
+    fn completion(env) {
+        let complete = |words: &str| {
+            let script = format!(
+                "source <(min completions bash); COMP_WORDS=({words} ''); \
+                 COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _min_with_boxes min '' x; echo \"${{COMPREPLY[@]}}\""
+            );
+            let output = env.bash(&script).run();
+            output.assert_code(0);
+            output.text().to_owned()
+        };
+        assert!(!complete("min show").contains("web"));
+        assert_eq!(env.daemon(), None);
+        env.min(["run", "--name", "web", "--", "true"]).run().assert_code(0);
+        for words in ["min show", "min box stop", "min -q logs"] {
+            // The budget is a person's patience, and this machine may be busy.
+            wait_until(&format!("{words} offers the box"), LIMIT, || {
+                let offered = complete(words);
+                if offered.contains("web") { Ok(()) } else { Err(offered) }
+            });
+        }
+        assert!(!complete("min run -- show").contains("web"));
+    }
+
     /// Newest first, of this project or of all, by state, as table, JSON and lines.
     fn filters(env) {
         env.run_sh("exit 1").run().assert_code(1);
