@@ -6,9 +6,10 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::io::Errno;
 
@@ -28,7 +29,12 @@ pub struct BlankDir {
     pub(super) name: String,
     /// Until it is a box's.
     dir: Option<BoxDir>,
+    leftovers: Leftovers,
 }
+
+/// Names in `new/` that could not be removed, say for want of a descriptor: tried again when there is
+/// one for the next.
+pub(super) type Leftovers = Arc<Mutex<Vec<String>>>;
 
 impl BlankDir {
     pub(super) fn dir(&self) -> &BoxDir {
@@ -46,9 +52,14 @@ impl BlankDir {
 impl Drop for BlankDir {
     fn drop(&mut self) {
         if self.dir.is_some() {
-            // What stays is swept at the next start.
-            drop(remove::remove_tree(self.place.as_fd(), OsStr::new(&self.name)));
+            remove_or_note(self.place.as_fd(), &self.name, &self.leftovers);
         }
+    }
+}
+
+fn remove_or_note(place: BorrowedFd<'_>, name: &str, leftovers: &Leftovers) {
+    if remove::remove_tree(place, OsStr::new(name)).is_err() {
+        leftovers.lock().unwrap_or_else(PoisonError::into_inner).push(name.to_owned());
     }
 }
 
@@ -74,11 +85,12 @@ impl StateDir {
         rustix::fs::mkdirat(&place, &name, PRIVATE_DIR)
             .map_err(|errno: Errno| failed("make the directory")(errno.into()))?;
         let opened = BoxDir::open_at(place.as_fd(), Path::new(&name), &path);
-        let mut blank = BlankDir { place, name, dir: None };
+        let leftovers = Arc::clone(&self.leftovers);
+        let mut blank = BlankDir { place, name, dir: None, leftovers };
         match opened {
             Ok(dir) => blank.dir = Some(dir),
             Err(error) => {
-                drop(remove::remove_tree(blank.place.as_fd(), OsStr::new(&blank.name)));
+                remove_or_note(blank.place.as_fd(), &blank.name, &blank.leftovers);
                 let source = match error {
                     BoxDirError::Open { source, .. } => source,
                     other => io::Error::other(other),
@@ -96,6 +108,11 @@ impl StateDir {
         made(JOURNAL, journal::create(fd))?;
         made(LOG, log::create(fd))?;
         made(FILES, rustix::fs::mkdirat(fd, FILES, PRIVATE_DIR).map_err(Into::into))?;
+        let left =
+            std::mem::take(&mut *self.leftovers.lock().unwrap_or_else(PoisonError::into_inner));
+        for name in left {
+            remove_or_note(self.new.as_fd(), &name, &self.leftovers);
+        }
         Ok(blank)
     }
 }

@@ -37,6 +37,7 @@ pub struct StateDir {
     boxes: OwnedFd,
     new: OwnedFd,
     reaping: OwnedFd,
+    leftovers: blank::Leftovers,
 }
 
 /// A name in `boxes/`.

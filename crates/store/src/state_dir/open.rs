@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use super::blank::Leftovers;
 use super::{BOXES, FORMAT, NEW, REAPING, StateDir, names, open_dir};
 use crate::regular::{self, PRIVATE_DIR};
 
@@ -155,7 +156,7 @@ impl StateDir {
         let boxes = subdirectory(&path, fd.as_fd(), BOXES)?;
         let new = subdirectory(&path, fd.as_fd(), NEW)?;
         let reaping = subdirectory(&path, fd.as_fd(), REAPING)?;
-        Ok(Self { path, fd, boxes, new, reaping })
+        Ok(Self { path, fd, boxes, new, reaping, leftovers: Leftovers::default() })
     }
 }
 

@@ -88,6 +88,15 @@ pub(crate) fn act(act: &str, state: &StateDir) {
             state.reap(id(1)).unwrap_err();
             state.reap(id(1)).unwrap();
         }
+        "blank" => {
+            let count = || fs::read_dir(state.path().join("new")).unwrap().count();
+            drop(state.blank_dir().unwrap());
+            assert_eq!(count(), 1, "the hook fails its removal");
+            let next = state.blank_dir().unwrap();
+            assert_eq!(count(), 1, "the first went with the next");
+            drop(next);
+            assert_eq!(count(), 0);
+        }
         "log" => log(state),
         "journal" => journal(state),
         "journal and die" => {
@@ -202,6 +211,11 @@ fn a_reap_that_dies_at_any_step_is_finished_or_never_began() {
             assert_eq!(world.recover(), [], "{point}");
         }
     }
+}
+
+#[test]
+fn a_blank_directory_that_could_not_be_removed_is_removed_with_the_next() {
+    World::new().survive("blank", "store.reap.during_remove.fail", IO);
 }
 
 #[test]
