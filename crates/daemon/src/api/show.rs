@@ -8,8 +8,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 #[cfg(test)]
 use minimal_proto::Spec;
-use minimal_proto::api::{BoxRecord, WaitAnswer};
-use minimal_proto::{BoxId, ErrorCode};
+use minimal_proto::api::{BoxRecord, LogFigures, WaitAnswer};
+use minimal_proto::{BoxId, ErrorCode, Health};
 use minimal_store::BoxDir;
 use serde::Deserialize;
 
@@ -40,7 +40,12 @@ pub(super) async fn show(
         tokio::time::timeout(MEASURE_LIMIT, blocking(move || measure(&host, id)))
     };
     let (mut record, measured) = tokio::join!(record(&host, &entry), measuring);
-    record.disk_bytes = measured.ok().flatten();
+    if let Ok(Measured { disk_bytes, log }) = measured {
+        record.disk_bytes = disk_bytes;
+        if let (Entry::Ended(_), Some(log)) = (&entry, log) {
+            look_again(&mut record, log);
+        }
+    }
     Ok(Json(record))
 }
 
@@ -66,8 +71,32 @@ pub(super) async fn live_record(host: &Host, live: &Arc<Live>) -> BoxRecord {
     wire::live(&view, &live.facts, dropped, &host.name)
 }
 
-fn measure(host: &Host, id: BoxId) -> Option<u64> {
-    host.state.box_dir(id).and_then(|dir| dir.disk_bytes()).ok()
+/// What is on disk of a box, as far as that can be found out.
+struct Measured {
+    disk_bytes: Option<u64>,
+    log: Option<LogFigures>,
+}
+
+fn measure(host: &Host, id: BoxId) -> Measured {
+    match host.state.box_dir(id) {
+        Ok(dir) => {
+            Measured { disk_bytes: dir.disk_bytes().ok(), log: minimal_store::figures(&dir).ok() }
+        }
+        Err(_) => Measured { disk_bytes: None, log: None },
+    }
+}
+
+/// An ended box's record is from memory. Somebody may have deleted its log, or a part of it, since.
+fn look_again(record: &mut BoxRecord, files: LogFigures) {
+    let kept = files.bytes.saturating_sub(files.dropped_bytes);
+    let dropped_bytes = record.log.bytes.saturating_sub(kept);
+    if dropped_bytes > record.log.dropped_bytes {
+        let lost = dropped_bytes - record.log.dropped_bytes;
+        record.log.dropped_bytes = dropped_bytes;
+        record.health = Health::Degraded;
+        record.health_reason =
+            Some(format!("{lost} bytes of its log were deleted or damaged after it had ended"));
+    }
 }
 
 /// The spec, as it is stored.

@@ -88,6 +88,17 @@ for_each_user! {
         }
     }
 
+    /// The log of an ended box, deleted: its record says so, as `logs` does.
+    fn an_ended_boxs_deleted_log(env) {
+        let id = made(env);
+        assert_eq!(env.show(&id)["log"]["dropped_bytes"], 0);
+        fs::remove_dir_all(env.box_dir(&id).join("log")).unwrap();
+        let record = env.show(&id);
+        assert_eq!(record["log"]["dropped_bytes"], 5, "{record}");
+        assert_eq!(record["health"], "degraded");
+        assert_eq!(record["ending"]["exit_code"], 3);
+    }
+
     /// A lock file that was replaced says that nobody is there; the keeper's socket says otherwise.
     fn a_replaced_lock(env) {
         let gate = Gate::new(env, "gate");
