@@ -10,7 +10,7 @@ use std::path::Path;
 use minimal_linux::socket;
 use minimal_proto::api::LogFigures;
 use minimal_proto::ending::{Observer, StartFault};
-use minimal_proto::{Ending, Event, EventData, State, Timestamp};
+use minimal_proto::{BoxId, Ending, Event, EventData, State, Timestamp};
 use minimal_store::{
     BoxDir, Holders, JournalError, JournalReader, JournalWriter, LifeLock, LockError, LogError,
     Record, hook,
@@ -88,7 +88,10 @@ pub(crate) fn conclude(
     let record = Record::fold(&events)?;
     let log = minimal_store::figures(dir)?;
     // The lock file may have been replaced under a keeper, which holds the locks of the old one.
-    if record.ending.is_none() && socket::is_listening(dir.dir_fd(), minimal_keeper::SOCKET)? {
+    if record.ending.is_none()
+        && (socket::is_listening(dir.dir_fd(), minimal_keeper::SOCKET)?
+            || is_keeper(record.id, &events))
+    {
         return Ok(Conclusion::Alive(Holders { keeper: true, init: true }));
     }
     if record.ending.is_some() {
@@ -103,6 +106,17 @@ pub(crate) fn conclude(
     hook::point("daemon.reconcile.after_lost")?;
     clean_up(dir, &record);
     Ok(Conclusion::Ended { record: Box::new(journal.record().clone()), log, written: true })
+}
+
+/// Whether the process that was the box's keeper at its start still is: by its title, which it has
+/// for as long as it lives. A pid alone may be another's by now.
+fn is_keeper(id: BoxId, events: &[Event]) -> bool {
+    let started = events.iter().rev().find_map(|event| match &event.data {
+        EventData::Started(started) => Some(started.keeper_pid),
+        _ => None,
+    });
+    let title = started.and_then(|pid| std::fs::read(format!("/proc/{pid}/cmdline")).ok());
+    title.is_some_and(|title| title.starts_with(format!("min-keeper {id}").as_bytes()))
 }
 
 /// The record of a box that somebody holds, if it has ended all the same: a keeper closes its socket

@@ -15,6 +15,29 @@ fn made(env: &TestEnv) -> String {
     env.newest()["id"].as_str().unwrap().to_owned()
 }
 
+fn a_box_whose_lock_was_replaced(env: &TestEnv, without_socket: bool) {
+    let gate = Gate::new(env, &format!("gate-{without_socket}"));
+    let script = format!("{}; exit 6", gate.wait());
+    let id = env
+        .min(["run", "-d", "--workspace", "bind", "--", "sh", "-c", &script])
+        .run()
+        .word()
+        .to_owned();
+    let lock = env.box_dir(&id).join("life.lock");
+    fs::remove_file(&lock).unwrap();
+    fs::write(&lock, "").unwrap();
+    env.account().own(&lock);
+    if without_socket {
+        fs::remove_file(env.box_dir(&id).join("keeper.sock")).unwrap();
+    }
+    env.kill_daemon();
+    assert_eq!(env.show(&id)["state"], "running");
+    env.min(["rm", &id]).run().assert_code(2);
+    let wait = env.min(["wait", &id]).spawn();
+    gate.open();
+    wait.wait().assert_code(6);
+}
+
 for_each_user! {
     /// Each kind of damage is listed as broken with its reason, and every other box works.
     fn broken_directories(env) {
@@ -99,25 +122,12 @@ for_each_user! {
         assert_eq!(record["ending"]["exit_code"], 3);
     }
 
-    /// A lock file that was replaced says that nobody is there; the keeper's socket says otherwise.
+    /// A lock file that was replaced says that nobody is there; the keeper's socket says otherwise, and
+    /// where that is gone too, the process itself.
     fn a_replaced_lock(env) {
-        let gate = Gate::new(env, "gate");
-        let script = format!("{}; exit 6", gate.wait());
-        let id = env
-            .min(["run", "-d", "--workspace", "bind", "--", "sh", "-c", &script])
-            .run()
-            .word()
-            .to_owned();
-        let lock = env.box_dir(&id).join("life.lock");
-        fs::remove_file(&lock).unwrap();
-        fs::write(&lock, "").unwrap();
-        env.account().own(&lock);
-        env.kill_daemon();
-        assert_eq!(env.show(&id)["state"], "running");
-        env.min(["rm", &id]).run().assert_code(2);
-        let wait = env.min(["wait", &id]).spawn();
-        gate.open();
-        wait.wait().assert_code(6);
+        for without_socket in [false, true] {
+            a_box_whose_lock_was_replaced(env, without_socket);
+        }
     }
 
     /// A journal torn in the middle of its last line: the events before are the truth.
