@@ -158,7 +158,8 @@ for_each_user! {
         output.assert_code(8).assert_stdout("");
         let error = output.error();
         assert_eq!(error["code"], "isolation_unavailable", "{output}");
-        assert!(error["hint"].as_str().unwrap_or_default().contains("min doctor"), "{output}");
+        assert!(error["message"].as_str().unwrap_or_default().contains("user.max_user_namespaces is 0"), "{output}");
+        assert!(error["hint"].as_str().unwrap_or_default().contains("sysctl -w"), "{output}");
         let output = without(&["doctor"]);
         assert_ne!(output.code(), Some(0), "{output}");
         assert!(output.text().contains("user.max_user_namespaces"), "{output}");
