@@ -202,8 +202,7 @@ async fn serve_until_asked(
         boxes = host.index.all().len(),
         "ready",
     );
-    let server = async { server.await };
-    tokio::pin!(server);
+    let mut server = Box::pin(async { server.await });
     loop {
         tokio::select! {
             served = &mut server => break served.map_err(system("serve"))?,
@@ -226,6 +225,7 @@ async fn serve_until_asked(
         }
     }
     // From here on nobody new gets in. While the lock is held the socket is still our own.
+    drop(server);
     if lock.is_in_place(&host.state) {
         file.remove();
     }

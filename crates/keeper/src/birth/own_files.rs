@@ -43,8 +43,15 @@ impl OwnFiles {
     /// For a box that is nobody's yet. One process makes one at a time.
     pub(super) fn of_nobody(state_dir: &Path) -> io::Result<Self> {
         let pid = rustix::process::getpid().as_raw_nonzero();
-        let place = state_dir.join(BLANKS).join(pid.to_string());
-        std::fs::DirBuilder::new().mode(0o700).recursive(true).create(&place)?;
+        let blanks = state_dir.join(BLANKS);
+        let place = blanks.join(pid.to_string());
+        // Not what is above them: a state directory that was deleted stays so.
+        for directory in [&blanks, &place] {
+            match std::fs::DirBuilder::new().mode(0o700).create(directory) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => made?,
+            }
+        }
         let directory = open(CWD, &place)?;
         Ok(Self { directory, place: Some(place) })
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write as _;
 
 use minimal_e2e::Gate;
-use minimal_testkit::{LIMIT, TestEnv, for_each_user};
+use minimal_testkit::{LIMIT, TestEnv, for_each_user, wait_until};
 use serde_json::Value;
 
 /// Something that happened to a box's directory.
@@ -28,7 +28,9 @@ fn a_box_whose_lock_was_replaced(env: &TestEnv, without_socket: bool) {
     fs::write(&lock, "").unwrap();
     env.account().own(&lock);
     if without_socket {
-        fs::remove_file(env.box_dir(&id).join("keeper.sock")).unwrap();
+        wait_until("the keeper listens, and no more", LIMIT, || {
+            fs::remove_file(env.box_dir(&id).join("keeper.sock"))
+        });
     }
     env.kill_daemon();
     assert_eq!(env.show(&id)["state"], "running");
