@@ -1,10 +1,12 @@
 //! The project a command is in.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use minimal_proto::ErrorCode;
+use minimal_proto::api::FileId;
 
 use crate::error::Failure;
 
@@ -28,6 +30,9 @@ const SYSTEM: [&str; 15] = [
     "/bin", "/boot", "/etc", "/home", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/root",
     "/run", "/sbin", "/srv", "/usr", "/var",
 ];
+
+/// And below these there are none: what is there is the host's to read, its keys among it.
+const SETTINGS: [&str; 2] = ["/boot", "/etc"];
 
 /// Where there are no files but what the kernel makes up.
 const KERNEL: [&str; 3] = ["/dev", "/proc", "/sys"];
@@ -55,6 +60,13 @@ impl Project {
         Self { root: root.to_owned(), directory: directory.to_owned() }
     }
 
+    /// Which directory the root is; none if it cannot be looked at.
+    #[must_use]
+    pub fn file(&self) -> Option<FileId> {
+        let metadata = std::fs::metadata(&self.root).ok()?;
+        Some(FileId { device: metadata.dev(), inode: metadata.ino() })
+    }
+
     /// The working directory as seen from the root; none at the root.
     #[must_use]
     pub fn below_root(&self) -> Option<&Path> {
@@ -79,8 +91,14 @@ impl Project {
             Some("the state of every box is in it")
         } else if state_dir.is_some_and(|state_dir| root.starts_with(state_dir)) {
             Some("it is in the state directory")
-        } else if SYSTEM.iter().any(|path| root == Path::new(path)) {
+        } else if root.ancestors().any(is_state_dir) {
+            Some("the state of boxes is kept there")
+        } else if SYSTEM.iter().any(|path| root == Path::new(path))
+            || SETTINGS.iter().any(|path| root.starts_with(path))
+        {
             Some("it is a directory of the host's system")
+        } else if is_somebodys_home(root) {
+            Some("it is somebody's home directory")
         } else if KERNEL.iter().any(shown_by_the_kernel) {
             Some("it is the kernel's and holds no files")
         } else {
@@ -98,6 +116,25 @@ impl Project {
         Err(Failure::new(ErrorCode::Refused, message)
             .hint("change to the directory of a project, or name one with -C"))
     }
+}
+
+/// Whether a directory holds the state of boxes, this user's or another's: what every daemon makes
+/// there.
+fn is_state_dir(path: &Path) -> bool {
+    ["boxes", "reaping"].iter().all(|name| path.join(name).is_dir())
+        && ["format", "lock"].iter().all(|name| path.join(name).is_file())
+}
+
+/// Whether the list of users says that a person lives there (passwd(5)); 1000 is the first of them
+/// (login.defs(5), UID_MIN).
+fn is_somebodys_home(path: &Path) -> bool {
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    users.lines().any(|line| {
+        let mut fields = line.split(':').skip(2);
+        let uid = fields.next().and_then(|uid| uid.parse::<u32>().ok());
+        uid.is_some_and(|uid| (1000..65_534).contains(&uid))
+            && fields.nth(2).is_some_and(|home| Path::new(home) == path)
+    })
 }
 
 /// Paths as the kernel sees them, to be compared. One that is not there yet is not inside anything

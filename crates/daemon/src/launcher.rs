@@ -163,8 +163,11 @@ impl KeeperLauncher for NurseryLauncher {
             return Ok(spare);
         }
         match self.nursery()?.launch() {
-            // It died since it was looked at: once more, with another one.
-            Err(NurseryError::Gone(_)) => Ok(self.nursery()?.launch()?),
+            // It died since it was looked at, perhaps a moment ago: once more, with another one.
+            Err(NurseryError::Gone(_)) => {
+                *self.nursery.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                Ok(self.nursery()?.launch()?)
+            }
             answer => Ok(answer?),
         }
     }

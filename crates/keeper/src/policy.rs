@@ -1,9 +1,11 @@
-//! The system call policy: `policy/seccomp.policy`, read once by the nursery.
+//! The system call policies, read once by the nursery: `policy/seccomp.policy` for every box, and
+//! `policy/bind.policy` beside it for one that has the real project.
 
 use minimal_linux::seccomp::{Condition, Filter, Rule, Test, UnknownName, call_number, value};
 
-/// The policy as it is checked in.
+/// The policies as they are checked in.
 const TEXT: &str = include_str!("../../../policy/seccomp.policy");
+const BIND: &str = include_str!("../../../policy/bind.policy");
 
 /// A line that is no rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -13,9 +15,21 @@ pub(crate) struct PolicyError {
     why: String,
 }
 
-/// The filter of every box.
-pub(crate) fn filter() -> Result<Filter, PolicyError> {
-    Ok(Filter::compile(&parse(TEXT)?))
+/// Compiled policies.
+#[derive(Debug)]
+pub(crate) struct Filters {
+    /// Of every box.
+    pub(crate) every: Filter,
+    /// Of a box that has the real project, in force beside the other.
+    pub(crate) bind: Filter,
+}
+
+impl Filters {
+    /// Reads and compiles them.
+    pub(crate) fn new() -> Result<Self, PolicyError> {
+        let compile = |text| Ok(Filter::compile(&parse(text)?));
+        Ok(Self { every: compile(TEXT)?, bind: compile(BIND)? })
+    }
 }
 
 fn parse(text: &str) -> Result<Vec<Rule>, PolicyError> {
@@ -43,7 +57,10 @@ fn rule(line: &str) -> Result<Option<Rule>, String> {
                 .and_then(|digit| digit.parse().ok())
                 .filter(|argument| *argument < 6)
                 .ok_or_else(|| format!("`{argument}` is not arg0 to arg5"))?;
-            let operand = value(operand).map_err(unknown)?;
+            let operand = operand
+                .split('|')
+                .try_fold(0, |all, name| value(name).map(|value| all | value))
+                .map_err(unknown)?;
             let test = match *test {
                 "=" => Test::Equals(operand),
                 "has" => Test::HasAny(operand),
@@ -67,7 +84,8 @@ mod tests {
     fn the_policy_that_is_checked_in_is_whole() {
         let rules = parse(TEXT).unwrap();
         assert!(rules.len() > 45, "{} rules", rules.len());
-        filter().unwrap();
+        assert!(parse(BIND).unwrap().len() > 6);
+        Filters::new().unwrap();
     }
 
     #[test]

@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 
 use minimal_linux::mount::{Reach, clone_tree};
 use minimal_linux::namespaces::{self, IdRange};
-use minimal_linux::seccomp::Filter;
 
 use crate::assemble::{Assembly, LeftOut};
 use crate::etc::Accounts;
 use crate::limits::HostLimits;
 use crate::plan::shared_root;
+use crate::policy::Filters;
 use crate::system_lowers::SystemLowers;
 use crate::users::Users;
 
@@ -38,7 +38,7 @@ pub(crate) struct SharedRoot {
     /// What layers of a box's root can be laid over.
     pub(crate) lowers: SystemLowers,
     /// What their processes may not ask of the kernel.
-    pub(crate) filter: Filter,
+    pub(crate) filters: Filters,
     /// What they may use of the machine.
     pub(crate) limits: HostLimits,
 }
@@ -54,7 +54,7 @@ impl SharedRoot {
         users: Users,
         lack: Option<&str>,
     ) -> Result<Self, (String, io::Error)> {
-        let filter = crate::policy::filter()
+        let filters = Filters::new()
             .map_err(|error| ("read the system call policy".to_owned(), io::Error::other(error)))?;
         let place = state_dir.join(PLACE);
         match std::fs::DirBuilder::new().mode(0o700).create(&place) {
@@ -77,7 +77,7 @@ impl SharedRoot {
             .map_err(|error| ("read our own uid map".to_owned(), error))?;
         let uid_map = users.map_on_the_host(&own);
         let lowers = SystemLowers::find(users, &place.join("etc"));
-        Ok(Self { place, left_out, users, uid_map, accounts, lowers, filter, limits })
+        Ok(Self { place, left_out, users, uid_map, accounts, lowers, filters, limits })
     }
 
     /// A detached copy for one box. Only a process in the nursery's mount namespace can make it.

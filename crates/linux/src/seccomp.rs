@@ -153,6 +153,13 @@ pub fn call_number(name: &str) -> Result<Option<u32>, UnknownName> {
         "adjtimex" => libc::SYS_adjtimex,
         "bpf" => libc::SYS_bpf,
         "chroot" => libc::SYS_chroot,
+        "fchmod" => libc::SYS_fchmod,
+        "fchmodat" => libc::SYS_fchmodat,
+        "fchmodat2" => libc::SYS_fchmodat2,
+        "mkdirat" => libc::SYS_mkdirat,
+        "mknodat" => libc::SYS_mknodat,
+        "openat" => libc::SYS_openat,
+        "openat2" => libc::SYS_openat2,
         "clock_adjtime" => libc::SYS_clock_adjtime,
         "clock_settime" => libc::SYS_clock_settime,
         "clone" => libc::SYS_clone,
@@ -195,12 +202,22 @@ pub fn call_number(name: &str) -> Result<Option<u32>, UnknownName> {
         "userfaultfd" => libc::SYS_userfaultfd,
         "vhangup" => libc::SYS_vhangup,
         #[cfg(target_arch = "x86_64")]
+        "chmod" => libc::SYS_chmod,
+        #[cfg(target_arch = "x86_64")]
+        "creat" => libc::SYS_creat,
+        #[cfg(target_arch = "x86_64")]
+        "mkdir" => libc::SYS_mkdir,
+        #[cfg(target_arch = "x86_64")]
+        "mknod" => libc::SYS_mknod,
+        #[cfg(target_arch = "x86_64")]
+        "open" => libc::SYS_open,
+        #[cfg(target_arch = "x86_64")]
         "ioperm" => libc::SYS_ioperm,
         #[cfg(target_arch = "x86_64")]
         "iopl" => libc::SYS_iopl,
         "lookup_dcookie" => libc::SYS_lookup_dcookie,
         #[cfg(not(target_arch = "x86_64"))]
-        "ioperm" | "iopl" => return Ok(None),
+        "chmod" | "creat" | "ioperm" | "iopl" | "mkdir" | "mknod" | "open" => return Ok(None),
         _ => return Err(UnknownName(name.to_owned())),
     };
     Ok(u32::try_from(number).ok())
@@ -218,6 +235,8 @@ pub fn value(name: &str) -> Result<u32, UnknownName> {
         "AF_PACKET" => i64::from(libc::AF_PACKET),
         "AF_VSOCK" => i64::from(libc::AF_VSOCK),
         "CLONE_NEWUSER" => i64::from(libc::CLONE_NEWUSER),
+        "S_ISGID" => i64::from(libc::S_ISGID),
+        "S_ISUID" => i64::from(libc::S_ISUID),
         "TIOCLINUX" => libc::TIOCLINUX.cast_signed(),
         "TIOCSTI" => libc::TIOCSTI.cast_signed(),
         _ => return Err(UnknownName(name.to_owned())),

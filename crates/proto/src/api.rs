@@ -41,6 +41,20 @@ pub struct StartOptions {
     /// Whether the daemon reaps the box once the creator knows its ending, or 60 s after it.
     #[serde(default)]
     pub remove: bool,
+    /// Which directory the caller means by `files.project_root`: a daemon whose mounts are not the
+    /// caller's may find another one under that path, and refuses the start then.
+    #[serde(default)]
+    pub project: Option<FileId>,
+}
+
+/// A file of a host, whatever it is called (stat(2)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct FileId {
+    /// `st_dev`: the file system.
+    pub device: u64,
+    /// `st_ino`: the file in it.
+    pub inode: u64,
 }
 
 /// A box, as `GET /v1/boxes/{box}` and `min show -o json` give it. Schema `min/v1/box`.

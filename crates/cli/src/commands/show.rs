@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::daemon;
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::output::{Table, ending_in_words, size};
+use crate::output::{Table, ending_in_words, on_one_line, size};
 
 /// Shows one box's record.
 pub(super) async fn run(context: &Context, args: &OneBox) -> Result<Exit, Failure> {
@@ -40,7 +40,7 @@ fn table(record: &BoxRecord) -> String {
         row("status", Some(ending.shell_status().to_string()));
     }
     row("program", record.program.clone());
-    row("project", record.project_root.as_ref().map(minimal_proto::ByteString::to_lossy));
+    row("project", record.project_root.as_ref().map(|root| on_one_line(&root.to_lossy())));
     row("host", Some(format!("{} ({})", record.host, record.provider)));
     row("created", record.created_at.map(|time| time.to_string()));
     row("started", record.started_at.map(|time| time.to_string()));

@@ -6,4 +6,4 @@ mod words;
 
 pub use printer::Printer;
 pub use table::Table;
-pub use words::{age, ending_in_words, event_in_words, size};
+pub use words::{age, ending_in_words, event_in_words, on_one_line, size};

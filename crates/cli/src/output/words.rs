@@ -33,6 +33,19 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
+/// Text of somebody else's, so that it stays on its line and tells a terminal nothing.
+#[must_use]
+pub fn on_one_line(text: &str) -> String {
+    text.chars().fold(String::new(), |mut line, char| {
+        if char.is_control() {
+            line.extend(char.escape_default());
+        } else {
+            line.push(char);
+        }
+        line
+    })
+}
+
 /// An ending in a few words: `exit 3`, `timeout (SIGTERM)`, `lost`.
 #[must_use]
 pub fn ending_in_words(ending: &Ending) -> String {

@@ -57,11 +57,14 @@ pub fn request(context: &Context, args: &RunArgs) -> Result<CreateBox, Failure> 
         NetworkArg::HostIp => NetworkMode::HostIp,
     };
     workspace::choose(context, args.workspace, project.as_ref(), home.as_deref(), &mut spec)?;
+    // As the working directory shows it, which is held whatever is mounted over its path.
+    let is_given = spec.files.workspace != Workspace::None;
+    let project_file = project.as_ref().filter(|_| is_given).and_then(Project::file);
     spec.files.project_root = project.map(|project| project.root.into_os_string().into());
     spec.check(values.iter())
         .map_err(|error| Failure::new(ErrorCode::InvalidSpec, error.to_string()))?;
     let input = !args.detach && !args.no_stdin && input::is_worth_reading();
-    let start = StartOptions { input, pin: !args.detach, remove: args.rm };
+    let start = StartOptions { input, pin: !args.detach, remove: args.rm, project: project_file };
     Ok(CreateBox { spec, values, start })
 }
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 #[cfg(test)]
 use minimal_proto::api::BoxList;
 use minimal_proto::spec::BoxType;
-use minimal_proto::{BoxId, ErrorCode, State as BoxState};
+use minimal_proto::{BoxId, ByteString, ErrorCode, State as BoxState};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -73,6 +73,14 @@ impl ListQuery {
     }
 }
 
+/// The project that a query asks for, byte by byte: a path is no text.
+fn project(query: &str) -> Option<ByteString> {
+    let value = query.split('&').find_map(|pair| pair.strip_prefix("project="))?;
+    // A plus is a space in a query (URL standard, application/x-www-form-urlencoded).
+    let value = value.replace('+', " ");
+    Some(percent_encoding::percent_decode_str(&value).collect::<Vec<u8>>().into())
+}
+
 /// A comma-separated list of words that have a JSON form.
 fn words<T: DeserializeOwned>(key: &str, text: &str) -> Result<Vec<T>, ApiError> {
     let word = |word: &str| {
@@ -88,8 +96,10 @@ fn words<T: DeserializeOwned>(key: &str, text: &str) -> Result<Vec<T>, ApiError>
 pub(super) async fn list(
     State(host): State<Arc<Host>>,
     Asked(query): Asked<ListQuery>,
+    RawQuery(raw): RawQuery,
 ) -> Result<Response, ApiError> {
-    let (page, more) = host.index.page(&query.filter()?, query.limit()?, query.after);
+    let filter = Filter { project: raw.as_deref().and_then(project), ..query.filter()? };
+    let (page, more) = host.index.page(&filter, query.limit()?, query.after);
     let next = page.last().filter(|_| more).map(Entry::id);
     let mut body = String::from(r#"{"schema":"min/v1/box-list","boxes":["#);
     for (index, entry) in page.iter().enumerate() {
@@ -120,6 +130,13 @@ fn json<T: serde::Serialize>(value: &T) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_project_is_a_path_of_any_bytes() {
+        let asked = project("limit=3&project=%2Fa+b%2F%ff%2B").unwrap();
+        assert_eq!(asked, ByteString::from(b"/a b/\xff+".to_vec()));
+        assert_eq!(project("limit=3"), None);
+    }
 
     #[test]
     fn a_query_becomes_a_filter_or_says_what_is_wrong() {

@@ -1,6 +1,7 @@
 //! What is handed to a box as mounts besides its own directories: made by the keeper, who may look
 //! where the box's users may not.
 
+use minimal_proto::api::FileId;
 use minimal_proto::keeper::Missing;
 use minimal_proto::spec::Workspace;
 use minimal_store::BoxDir;
@@ -23,9 +24,10 @@ pub(super) struct Prepared {
     pub(super) missing: Vec<Missing>,
 }
 
-/// Makes the mounts for every step of a plan that gives something.
+/// Makes the mounts for every step of a plan that gives something. `meant` is the project that
+/// whoever made the box means.
 pub(super) fn prepare(
-    plan: &Plan,
+    (plan, meant): (&Plan, Option<FileId>),
     box_dir: &BoxDir,
     users: Users,
     meanwhile: &mut Meanwhile<'_>,
@@ -34,9 +36,9 @@ pub(super) fn prepare(
         Prepared { mounts: Vec::new(), workspace: Workspace::None, missing: Vec::new() };
     for step in &plan.steps {
         let (Step::Give(given, _) | Step::GiveAt(given, _)) = step else { continue };
-        let (kind, source, place) = match given {
-            Given::Project(kind) => (*kind, &plan.project, workspace::PROJECT),
-            Given::Repository(kind) => (*kind, &plan.repository, workspace::REPOSITORY),
+        let (kind, source, meant, place) = match given {
+            Given::Project(kind) => (*kind, &plan.project, meant, workspace::PROJECT),
+            Given::Repository(kind) => (*kind, &plan.repository, None, workspace::REPOSITORY),
             Given::RootHome => {
                 let home = own_files::root_home(box_dir, users)
                     .map_err(at("make the home of the box's root"))?;
@@ -48,7 +50,7 @@ pub(super) fn prepare(
             Given::Workbench | Given::Home | Given::Tmp | Given::System(_) => continue,
         };
         let Some(source) = source else { continue };
-        let wish = Wish { source, kind, required: plan.workspace_required, place };
+        let wish = Wish { source, meant, kind, required: plan.workspace_required, place };
         let made = workspace::make(&wish, box_dir, users, meanwhile)?;
         prepared.missing.extend(made.missing);
         if let Given::Project(_) = given {

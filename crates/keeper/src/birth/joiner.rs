@@ -53,7 +53,7 @@ pub(super) struct Order<'a> {
     /// Whose network the box is in.
     pub(super) network: Network,
     /// What it may not ask of the kernel.
-    pub(super) filter: &'a Filter,
+    pub(super) filters: &'a [&'a Filter],
     /// Whose the box's system is.
     pub(super) init_id: u32,
     /// How many processes its user may have, where no control group says.
@@ -194,7 +194,11 @@ fn become_entrypoint(order: &Order<'_>, streams: [BorrowedFd<'_>; 3]) -> Result<
             landlock::scope_sockets()?;
         }
         // Last: it forbids much of what was done here. It needs no_new_privs.
-        if Wall::SystemCalls.stands() { order.filter.install() } else { Ok(()) }
+        if Wall::SystemCalls.stands() {
+            order.filters.iter().try_for_each(|filter| filter.install())
+        } else {
+            Ok(())
+        }
     };
     privileges().map_err(step(5))
 }

@@ -31,7 +31,7 @@ use minimal_linux::fork::Network;
 use minimal_linux::landlock;
 use minimal_proto::ending::StartFault;
 use minimal_proto::keeper::{Enforcement, Missing, Start};
-use minimal_proto::spec::{EnvSource, NetworkMode};
+use minimal_proto::spec::{EnvSource, NetworkMode, Workspace};
 use minimal_store::{BoxDir, LifeLock};
 
 pub(crate) use blank::Blank;
@@ -48,6 +48,7 @@ use crate::etc::Account;
 use crate::limits::{self, Cgroups, InForce};
 use crate::peers::Peers;
 use crate::plan::{self, Plan, base_environment};
+use crate::policy::Filters;
 use crate::shared_root::SharedRoot;
 
 /// How long entering the box and executing the program may take.
@@ -120,7 +121,8 @@ pub(crate) fn give_birth(
     let (program, path) =
         program(start, &identity.account).map_err(at("lay out arguments and environment"))?;
     let mut meanwhile = Meanwhile { peers, cgroups };
-    let mut given = given::prepare(&plan, box_dir, nursery.users, &mut meanwhile)?;
+    let mut given =
+        given::prepare((&plan, start.options.project), box_dir, nursery.users, &mut meanwhile)?;
     let system = SystemLayers::prepare(&identity, &plan, box_dir, nursery)?;
     given.mounts.extend(system.mounts);
     // After a copy, which may take long and is no part of the box.
@@ -136,13 +138,16 @@ pub(crate) fn give_birth(
         }
     };
     blank.write_files(&plan).map_err(at("write the box's name in its /etc"))?;
+    let Filters { every, bind } = &nursery.filters;
+    // The repository of a bound worktree is bound as well.
+    let filters = if given.workspace == Workspace::Bind { vec![bind, every] } else { vec![every] };
     let order = joiner::Order {
         program: &program,
         path: &path,
         plan: &plan,
         identity: &identity,
         network,
-        filter: &nursery.filter,
+        filters: &filters,
         init_id: nursery.users.init_id(),
         process_limit: limits.process_limit,
     };

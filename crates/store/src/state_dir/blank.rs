@@ -25,7 +25,7 @@ use crate::{hook, journal, log, remove};
 /// `generation` and `execs/` are left to the second life and the first exec.
 #[derive(Debug)]
 pub struct BlankDir {
-    place: OwnedFd,
+    pub(super) place: OwnedFd,
     pub(super) name: String,
     /// Until it is a box's.
     dir: Option<BoxDir>,
@@ -67,6 +67,13 @@ fn remove_or_note(place: BorrowedFd<'_>, name: &str, leftovers: &Leftovers) {
 static MADE: AtomicU64 = AtomicU64::new(0);
 
 impl StateDir {
+    fn new_again(&self) -> io::Result<OwnedFd> {
+        match rustix::fs::mkdirat(&self.fd, NEW, PRIVATE_DIR) {
+            Ok(()) | Err(Errno::EXIST) => super::open_dir(self.fd.as_fd(), NEW),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
     /// Makes a directory for a box to come.
     ///
     /// # Errors
@@ -79,11 +86,16 @@ impl StateDir {
             let path = path.clone();
             move |source| CreateError::io(attempt, path, source)
         };
-        let place = self.new.try_clone().map_err(failed("open the directory of"))?;
+        let mut place = self.new.try_clone().map_err(failed("open the directory of"))?;
         // One of a process of the same pid that was killed is in the way only until the sweep at a
         // daemon's start, which is over before boxes are made.
-        rustix::fs::mkdirat(&place, &name, PRIVATE_DIR)
-            .map_err(|errno: Errno| failed("make the directory")(errno.into()))?;
+        let mut made = rustix::fs::mkdirat(&place, &name, PRIVATE_DIR);
+        if made == Err(Errno::NOENT) {
+            // Somebody has deleted `new/` itself.
+            place = self.new_again().map_err(failed("make the directory of"))?;
+            made = rustix::fs::mkdirat(&place, &name, PRIVATE_DIR);
+        }
+        made.map_err(|errno: Errno| failed("make the directory")(errno.into()))?;
         let opened = BoxDir::open_at(place.as_fd(), Path::new(&name), &path);
         let leftovers = Arc::clone(&self.leftovers);
         let mut blank = BlankDir { place, name, dir: None, leftovers };

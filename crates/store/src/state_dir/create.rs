@@ -112,7 +112,7 @@ impl StateDir {
             .map_err(|source| CreateError::io("write", path.join(JOURNAL), source))?;
         hook("store.create.after_journal")?;
         hook("store.create.before_rename")?;
-        let (new, boxes) = (self.new.as_fd(), self.boxes.as_fd());
+        let (new, boxes) = (blank.place.as_fd(), self.boxes.as_fd());
         let name = id.to_string();
         let target = self.box_path(id);
         // A box's directory is never empty, so a rename onto one fails.

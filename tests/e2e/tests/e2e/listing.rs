@@ -8,6 +8,22 @@ fn names(list: &Value) -> Vec<&str> {
 }
 
 for_each_user! {
+    /// A project whose path is no text, and one that would talk to the terminal.
+    fn odd_projects(env) {
+        use std::os::unix::ffi::OsStrExt as _;
+        for name in [&b"not\xfftext"[..], b"esc\x1b[31m", b"two\nlines"] {
+            let project = env.work().join(std::ffi::OsStr::from_bytes(name));
+            env.account().make_dir(&project);
+            env.run(["true"]).cwd(&project).run().assert_code(0);
+            let listed = env.min(["ls"]).cwd(&project).run();
+            assert_eq!(listed.assert_code(0).text().lines().count(), 2, "{listed}");
+            let shown = env.min(["show", env.newest()["id"].as_str().unwrap()]).run();
+            let shown = shown.assert_code(0).text();
+            let line = shown.lines().find(|line| line.starts_with("project")).unwrap();
+            assert!(!shown.contains('\x1b') && !line.ends_with("two"), "{shown}");
+        }
+    }
+
     /// Completion offers the names of boxes where a box is wanted, and starts no daemon for it.
     fn completion(env) {
         let complete = |words: &str| {

@@ -6,6 +6,17 @@ use std::os::unix::fs::PermissionsExt as _;
 use minimal_testkit::{DeadMount, Tmpfs, for_each_user, need};
 
 for_each_user! {
+    /// Somebody tidies up under a running daemon: what is there for boxes to come is made anew.
+    fn places_deleted_under_a_daemon(env) {
+        env.run(["true"]).run().assert_code(0);
+        for name in ["new", "blank"] {
+            fs::remove_dir_all(env.state_dir().join(name)).unwrap();
+            for _ in 0..3 {
+                env.run_sh("exit 3").run().assert_code(3);
+            }
+        }
+    }
+
     /// Read-only: said so at once, and nothing hangs.
     fn read_only(env) {
         if !need::tmpfs() {

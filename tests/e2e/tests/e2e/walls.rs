@@ -80,6 +80,23 @@ for_each_user! {
         down.assert_code(0).assert_stdout("in\n");
     }
 
+    /// A program in the real project that is set-uid for the host.
+    fn set_uid_bits(env) {
+        let script = "cp /bin/true mine && chmod 4755 mine";
+        let make = |env: &TestEnv| env.min(["run", "--workspace", "bind", "--", "sh", "-c", script]).run();
+        let mode = || fs::metadata(env.work().join("mine")).unwrap().permissions().mode() & 0o7777;
+        let up = make(env);
+        assert_ne!(up.code(), Some(0), "{up}");
+        assert_eq!(mode() & 0o6000, 0);
+        for (call, mode) in [("open", "sysopen(F, 'f', 0101, 04777) or exit 3"), ("mkdir", "mkdir('d', 02777) or exit 3")] {
+            let output = env.min(["run", "--workspace", "bind", "--", "perl", "-e", mode]).run();
+            assert_eq!(output.code(), Some(3), "{call}: {output}");
+        }
+        let (_, down) = attack(env, "system_calls", make);
+        down.assert_code(0);
+        assert_eq!(mode() & 0o6000, 0o4000);
+    }
+
     /// A file of the host's that everybody may write to.
     fn read_only(env) {
         if !need::root() {

@@ -112,6 +112,29 @@ for_each_user! {
         }
     }
 
+    /// The state of another daemon: its boxes' records, and its socket, are not to be had.
+    fn another_state_directory(env) {
+        let other = env.root().join("other");
+        env.run(["true"]).env("MINIMAL_STATE_DIR", &other).run().assert_code(0);
+        env.min(["host", "stop"]).env("MINIMAL_STATE_DIR", &other).run().assert_code(0);
+        for place in [other.clone(), other.join("boxes")] {
+            env.min(["run", "--workspace", "bind", "--", "true"]).cwd(&place).run().assert_code(5);
+            let output = env.min(["run", "--", "ls", "-A"]).cwd(&place).run();
+            output.assert_code(0).assert_stdout("").assert_stderr_has("state of boxes");
+        }
+        fs::remove_dir_all(&other).unwrap();
+    }
+
+    /// The host's settings, at any depth.
+    fn below_etc(env) {
+        let below = fs::read_dir("/etc").unwrap().flatten().find(|entry| {
+            entry.file_type().is_ok_and(|kind| kind.is_dir()) && entry.metadata().is_ok_and(|it| it.permissions().mode() & 0o5 == 0o5)
+        });
+        let below = below.expect("a directory in /etc that everybody may enter").path();
+        env.min(["run", "--workspace", "bind", "--", "true"]).cwd(&below).run().assert_code(5);
+        env.min(["run", "--", "ls", "-A"]).cwd(&below).run().assert_code(0).assert_stdout("");
+    }
+
     /// Directories that are no project: none, said once, or a refusal of what was asked for.
     fn dangerous_roots(env) {
         let roots = [env.root().to_owned(), env.home(), env.state_dir().join("boxes"), "/".into(), "/etc".into(), "/proc".into()];

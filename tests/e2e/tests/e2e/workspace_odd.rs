@@ -211,6 +211,31 @@ for_each_user! {
         }
     }
 
+    /// Something that was mounted over the project after the daemon had started, which a daemon whose
+    /// mounts are apart from the host's does not see: never the other directory in its place.
+    fn a_mount_that_came_later(env) {
+        if !need::tmpfs() {
+            return;
+        }
+        let project = env.root().join("late");
+        env.account().make_dir(&project);
+        env.run(["true"]).cwd(&project).run().assert_code(0);
+        let disk = Tmpfs::mount(&project, 1 << 20, env.account());
+        for mode in ["overlay", "copy", "bind"] {
+            let output = env.min(["run", "--workspace", mode, "--", "touch", "made"]).cwd(&project).run();
+            match output.code() {
+                Some(0) => assert!(mode != "bind" || project.join("made").exists(), "it went elsewhere"),
+                _ => drop(output.assert_code(125).assert_stderr_has("mounted or unmounted")),
+            }
+        }
+        env.min(["host", "stop"]).run().assert_code(0);
+        env.min(["run", "--workspace", "bind", "--", "touch", "made"]).cwd(&project).run().assert_code(0);
+        assert!(project.join("made").exists());
+        env.stop_all();
+        drop(disk);
+        assert!(!project.join("made").exists());
+    }
+
     /// Gone, or something else, by the time the box starts: told, and nothing ran.
     fn vanished(env) {
         for (change, says) in [

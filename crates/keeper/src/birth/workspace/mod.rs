@@ -24,6 +24,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 
 use minimal_linux::mount::{Reach, Restrictions, clone_tree, restrict};
+use minimal_proto::api::FileId;
 use minimal_proto::keeper::Missing;
 use minimal_proto::spec::Workspace;
 use minimal_store::BoxDir;
@@ -74,6 +75,8 @@ pub(crate) struct Meanwhile<'a> {
 pub(crate) struct Wish<'a> {
     /// A directory of the host, absolute and without symbolic links.
     pub(crate) source: &'a Path,
+    /// Which one, if whoever made the box said.
+    pub(crate) meant: Option<FileId>,
     /// In which way: anything but none.
     pub(crate) kind: Workspace,
     /// Whether this way only.
@@ -101,7 +104,7 @@ pub(crate) fn make(
     users: Users,
     meanwhile: &mut Meanwhile<'_>,
 ) -> Result<Made, BirthError> {
-    let project = Project::open(wish.source)?;
+    let project = Project::open(wish.source, wish.meant)?;
     let mut missing: Vec<Missing> = owners::strangers(&project, users).into_iter().collect();
     let (mount, kind) = match wish.kind {
         Workspace::Bind => {

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use minimal_linux::fork::{Forked, exit_now, fork};
 use minimal_proto::Signal;
+use minimal_proto::api::FileId;
+use minimal_proto::ending::StartFault;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, Stat};
 
 use super::mounts::Around;
@@ -31,7 +33,10 @@ pub(super) struct Project {
 impl Project {
     /// Opens it, without following a symbolic link anywhere on the way. Who made the box has named
     /// it without any, so one was put there since.
-    pub(super) fn open(path: &Path) -> Result<Self, BirthError> {
+    ///
+    /// `meant` is which one they mean: what was mounted in our namespace when the daemon started may
+    /// be another than what the host has there now.
+    pub(super) fn open(path: &Path, meant: Option<FileId>) -> Result<Self, BirthError> {
         let failed = about(path);
         let around = Around::of(path).map_err(&failed)?;
         if !around.local {
@@ -52,6 +57,20 @@ impl Project {
             errno => failed(errno.into()),
         })?;
         let stat = rustix::fs::fstat(&fd).map_err(|errno| failed(errno.into()))?;
+        let found = FileId { device: stat.st_dev, inode: stat.st_ino };
+        if meant.is_some_and(|meant| meant != found) {
+            return Err(BirthError {
+                message: format!(
+                    "cannot {GIVE_PROJECT}: {}: it is another directory for the daemon, since \
+                     something was mounted or unmounted there after that had started; `min host \
+                     stop` lets the next one see it, and boxes run on",
+                    path.display()
+                ),
+                fault: StartFault::Other,
+                step: GIVE_PROJECT.to_owned(),
+                errno: None,
+            });
+        }
         Ok(Self { path: path.to_owned(), fd, stat, mounts_below: around.below })
     }
 
