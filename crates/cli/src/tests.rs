@@ -28,7 +28,8 @@ fn tree(command: &clap::Command, depth: usize, text: &mut String) {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     let name = format!("{}{}", "  ".repeat(depth), command.get_name());
     writeln!(text, "{name:<14} {about}").unwrap();
-    for verb in command.get_subcommands().filter(|verb| verb.get_name() != "help") {
+    let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+    for verb in shown.filter(|verb| verb.get_name() != "help") {
         tree(verb, depth + 1, text);
     }
 }

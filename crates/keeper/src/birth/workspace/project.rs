@@ -62,8 +62,8 @@ impl Project {
             return Err(BirthError {
                 message: format!(
                     "cannot {GIVE_PROJECT}: {}: it is another directory for the daemon, since \
-                     something was mounted or unmounted there after that had started; `min host \
-                     stop` lets the next one see it, and boxes run on",
+                     something was mounted or unmounted there after that had started; \
+                     `min host stop` lets the next one see it, and boxes run on",
                     path.display()
                 ),
                 fault: StartFault::Other,
