@@ -33,17 +33,24 @@ pub fn unlock(fd: BorrowedFd<'_>, byte: u64) -> io::Result<()> {
     fcntl(fd, libc::F_SETLK, &mut describe(libc::F_UNLCK, byte)?)
 }
 
-/// The pid of another process that has the lock on one byte, or `None`. Locks of the calling
-/// process are not seen. The pid is for people, and 0 where the holder is in a pid namespace that
-/// cannot be seen from here.
+/// A process that has a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its pid, for people; none where it is in a pid namespace that cannot be seen from here.
+    pub pid: Option<i32>,
+}
+
+/// Another process that has the lock on one byte, or `None`. Locks of the calling process are not
+/// seen.
 ///
 /// # Errors
 /// The kernel's answer.
-pub fn is_locked(fd: BorrowedFd<'_>, byte: u64) -> io::Result<Option<i32>> {
+pub fn holder(fd: BorrowedFd<'_>, byte: u64) -> io::Result<Option<Holder>> {
     let mut lock = describe(libc::F_WRLCK, byte)?;
     fcntl(fd, libc::F_GETLK, &mut lock)?;
     let free = i32::from(lock.l_type) == libc::F_UNLCK;
-    Ok((!free).then_some(lock.l_pid))
+    // The kernel says 0 of one that it cannot name here: a number that kill(2) takes for a group.
+    Ok((!free).then(|| Holder { pid: Some(lock.l_pid).filter(|pid| *pid > 0) }))
 }
 
 /// A lock of one byte. Fails for an offset that no file can have.
@@ -79,10 +86,10 @@ mod tests {
             OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path);
         let file = file.unwrap();
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(is_locked(file.as_fd(), 0).unwrap(), None);
+        assert_eq!(holder(file.as_fd(), 0).unwrap(), None);
         assert!(try_write_lock(file.as_fd(), 0).unwrap());
         assert!(try_write_lock(file.as_fd(), 0).unwrap(), "taking it again succeeds");
-        assert_eq!(is_locked(file.as_fd(), 0).unwrap(), None, "one's own locks are not seen");
+        assert_eq!(holder(file.as_fd(), 0).unwrap(), None, "one's own locks are not seen");
         unlock(file.as_fd(), 0).unwrap();
         assert!(try_write_lock(file.as_fd(), u64::MAX).is_err());
     }

@@ -29,7 +29,7 @@ pub mod state_dir;
 
 pub use box_dir::{BoxDir, BoxDirError};
 pub use journal::{JournalError, JournalReader, JournalWriter};
-pub use locks::{DaemonLock, Holders, LifeLock, LockError, daemon_pid, try_lock_daemon};
+pub use locks::{DaemonLock, Holders, LifeLock, LockError, daemon, try_lock_daemon};
 pub use log::{
     Appended, Chunk, FrameOut, LogError, LogReader, LogWriter, figures, since_offset, tail_offset,
 };

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use minimal_linux::record_lock;
+use minimal_linux::record_lock::{self, Holder};
 use rustix::fs::OFlags;
 
 use crate::box_dir::{BoxDir, LIFE_LOCK};
@@ -126,13 +126,15 @@ impl LifeLock {
         Ok(Holders { keeper: self.is_held(KEEPER_BYTE)?, init: self.is_held(INIT_BYTE)? })
     }
 
-    /// The pid of another process that is the box's keeper, for people.
+    /// The pid of another process that is the box's keeper, for people; none if there is none, or it
+    /// cannot be seen from here.
     ///
     /// # Errors
     /// The kernel's answer.
     pub fn keeper_pid(&self) -> Result<Option<i32>, LockError> {
-        record_lock::is_locked(self.fd(), KEEPER_BYTE)
-            .map_err(|source| self.error("ask for the locks of", source))
+        let holder = record_lock::holder(self.fd(), KEEPER_BYTE)
+            .map_err(|source| self.error("ask for the locks of", source))?;
+        Ok(holder.and_then(|holder| holder.pid))
     }
 
     /// Notes that the box's command is about to be executed. In the file's length, which takes no
@@ -168,7 +170,7 @@ impl LifeLock {
     }
 
     fn is_held(&self, byte: u64) -> Result<bool, LockError> {
-        record_lock::is_locked(self.fd(), byte)
+        record_lock::holder(self.fd(), byte)
             .map(|holder| holder.is_some())
             .map_err(|source| self.error("ask for the locks of", source))
     }
@@ -199,12 +201,11 @@ impl DaemonLock {
     }
 }
 
-/// The pid of the process that is the daemon of the state directory at `path`, for people; 0 if it
-/// cannot be seen from here. Opens nothing but the lock file.
+/// The process that is the daemon of the state directory at `path`. Opens nothing but the lock file.
 ///
 /// # Errors
 /// The lock file is there and cannot be asked.
-pub fn daemon_pid(path: &Path) -> Result<Option<i32>, LockError> {
+pub fn daemon(path: &Path) -> Result<Option<Holder>, LockError> {
     let path = path.join(LOCK);
     let error = |attempt| {
         let path = path.clone();
@@ -219,7 +220,7 @@ pub fn daemon_pid(path: &Path) -> Result<Option<i32>, LockError> {
         Err(missing) if missing.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(error("open the lock file")(source)),
     };
-    record_lock::is_locked(file.as_fd(), 0).map_err(error("ask for the lock of"))
+    record_lock::holder(file.as_fd(), 0).map_err(error("ask for the lock of"))
 }
 
 /// Becomes the state directory's daemon. `None`: another process is.

@@ -156,7 +156,7 @@ impl Autospawn {
 
     /// The daemon that has the state directory does not listen where we connect.
     async fn elsewhere(&self) -> ConnectError {
-        let pid = silent::daemon_pid(&self.paths).await.unwrap_or(0);
+        let pid = silent::running(&self.paths).await.and_then(|daemon| daemon.pid);
         ConnectError::Start(Box::new(silent::not_listening(&self.paths, pid)))
     }
 

@@ -78,10 +78,10 @@ pub async fn if_running(context: &Context) -> Result<Option<Client>, Failure> {
             Err(error) => return Err(told(error, paths).await),
         }
         // Nobody listens. One that starts or leaves has the lock for a moment all the same.
-        match silent::daemon_pid(paths).await {
+        match silent::running(paths).await {
             None => return Ok(None),
-            Some(pid) if Instant::now() >= deadline => {
-                return Err(silent::not_listening(paths, pid).into());
+            Some(daemon) if Instant::now() >= deadline => {
+                return Err(silent::not_listening(paths, daemon.pid).into());
             }
             Some(_) => tokio::time::sleep(LOOK).await,
         }

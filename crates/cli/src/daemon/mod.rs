@@ -15,5 +15,5 @@ mod systemd;
 
 pub use autospawn::Autospawn;
 pub use contact::{contact, if_running, wait_until_gone};
-pub use silent::daemon_pid;
+pub use silent::running;
 pub use stage::{ARGV0, SUBCOMMAND, main};

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use minimal_linux::record_lock::Holder;
 use minimal_proto::{ErrorBody, ErrorCode};
 
 use crate::error::Failure;
@@ -10,27 +11,28 @@ use crate::state_paths::StatePaths;
 /// How long the state directory may take to say whose it is.
 const DISK_LIMIT: Duration = Duration::from_secs(2);
 
-/// The pid of the daemon that has the state directory, for people: 0 if it cannot be seen. `None` if
-/// none has, or the directory does not answer.
-pub async fn daemon_pid(paths: &StatePaths) -> Option<i32> {
+/// Who is the daemon that has the state directory, for people. `None` if none is, or the directory
+/// does not answer.
+pub async fn running(paths: &StatePaths) -> Option<Holder> {
     let path = paths.state_dir.clone();
     // On a thread of its own: a dead network mount would not let go of this one.
-    let asking =
-        tokio::task::spawn_blocking(move || minimal_store::daemon_pid(&path).ok().flatten());
+    let asking = tokio::task::spawn_blocking(move || minimal_store::daemon(&path).ok().flatten());
     tokio::time::timeout(DISK_LIMIT, asking).await.ok()?.ok()?
 }
 
-/// A daemon has the state directory and does not listen at our socket. `pid` is 0 if it is unknown.
-pub(super) fn not_listening(paths: &StatePaths, pid: i32) -> ErrorBody {
+/// A daemon has the state directory and does not listen at our socket.
+pub(super) fn not_listening(paths: &StatePaths, pid: Option<i32>) -> ErrorBody {
     let message = format!(
         "a daemon{} has the state directory `{}`, but does not listen at `{}`",
-        in_words(pid),
+        pid.map_or_else(String::new, |pid| format!(" (pid {pid})")),
         paths.state_dir.display(),
         paths.socket().display()
     );
     let hint = match pid {
-        0 => "it may have been started with another MINIMAL_SOCKET: use that, or end it".to_owned(),
-        pid => format!(
+        None => {
+            "it may have been started with another MINIMAL_SOCKET: use that, or end it".to_owned()
+        }
+        Some(pid) => format!(
             "it may have been started with another MINIMAL_SOCKET: use that, or end it with \
              `kill {pid}`; boxes run on"
         ),
@@ -47,8 +49,12 @@ pub(super) async fn stopped(paths: &StatePaths) -> i32 {
     let mut looks = 0;
     loop {
         tokio::time::sleep(LOOK).await;
-        let pid = daemon_pid(paths).await.unwrap_or(0);
-        looks = if pid != 0 && is_in_stop(pid) { looks + 1 } else { 0 };
+        let pid = running(paths).await.and_then(|daemon| daemon.pid);
+        let Some(pid) = pid.filter(|pid| is_in_stop(*pid)) else {
+            looks = 0;
+            continue;
+        };
+        looks += 1;
         if looks >= LOOKS {
             return pid;
         }
@@ -65,12 +71,12 @@ pub(super) fn is_stopped(pid: i32) -> Failure {
 
 /// Adds to a daemon's silence who it is, as far as its lock shows.
 pub(super) async fn with_pid(failure: Failure, paths: &StatePaths) -> Failure {
-    match daemon_pid(paths).await {
-        Some(pid) if pid != 0 => failure
+    match running(paths).await {
+        Some(Holder { pid: Some(pid) }) => failure
             .while_trying(format!("the daemon (pid {pid}) does not answer"))
             .detail("pid", pid)
             .hint(format!("end it with `kill -9 {pid}`; boxes run on")),
-        Some(_) | None => failure,
+        Some(Holder { pid: None }) | None => failure,
     }
 }
 
@@ -78,8 +84,4 @@ pub(super) async fn with_pid(failure: Failure, paths: &StatePaths) -> Failure {
 fn is_in_stop(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['T', 't']))
-}
-
-fn in_words(pid: i32) -> String {
-    if pid == 0 { String::new() } else { format!(" (pid {pid})") }
 }

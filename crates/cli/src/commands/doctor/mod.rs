@@ -83,7 +83,7 @@ pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
             found.push(state);
             found.extend(socket);
             found.push(daemon(context, can_start).await);
-            let pid = daemon::daemon_pid(paths).await;
+            let pid = daemon::running(paths).await.and_then(|daemon| daemon.pid);
             found.extend(pid.and_then(checks::daemon_limits));
         }
         Err(failure) => found.push(Check::fail(
