@@ -236,7 +236,7 @@ fn make(host: &Host, id: BoxId, spec: Spec, created: Created) -> Result<Made, Er
     pass("daemon.create.before_dir")?;
     host.launcher.prepare().map_err(|error| error.to_body())?;
     let ts = Timestamp::now();
-    let ahead = host.blank_dirs.take().and_then(|blank| {
+    let ahead = host.blank_dirs.take(|_| true).and_then(|blank| {
         // One that somebody has removed, or a disk that has filled up since: seen, and told, below.
         host.state.create_box_in(blank, id, &spec, created.clone(), ts).ok()
     });

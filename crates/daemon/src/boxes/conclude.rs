@@ -79,12 +79,13 @@ pub(crate) fn conclude(
     // Dropped last, so that the locks are held until the ending is on disk.
     let lock = LifeLock::open(dir)?;
     if !lock.try_both()? {
-        return match already_ended(dir) {
+        return match already_ended(dir)? {
             Some((record, log)) => Ok(Conclusion::Ended { record, log, written: false }),
             None => Ok(Conclusion::Alive(lock.holders()?)),
         };
     }
-    let events = JournalReader::open(dir)?.read_new()?;
+    let mut journal = JournalReader::open(dir)?;
+    let events = journal.read_new()?;
     let record = Record::fold(&events)?;
     let log = minimal_store::figures(dir)?;
     // The lock file may have been replaced under a keeper, which holds the locks of the old one.
@@ -95,6 +96,8 @@ pub(crate) fn conclude(
         return Ok(Conclusion::Alive(Holders { keeper: true, init: true }));
     }
     if record.ending.is_some() {
+        // Its keeper was killed, perhaps before it had synced what it wrote.
+        journal.sync()?;
         clean_up(dir, &record);
         return Ok(Conclusion::Ended { record: Box::new(record), log, written: false });
     }
@@ -120,12 +123,16 @@ fn is_keeper(id: BoxId, events: &[Event]) -> bool {
 }
 
 /// The record of a box that somebody holds, if it has ended all the same: a keeper closes its socket
-/// after the ending is on disk, and cleans up before it lets go of its lock. Read after the socket
-/// was found closed, the journal is complete.
-fn already_ended(dir: &BoxDir) -> Option<(Box<Record>, LogFigures)> {
-    let events = JournalReader::open(dir).ok()?.read_new().ok()?;
-    let record = Record::fold(&events).ok().filter(|record| record.ending.is_some())?;
-    Some((Box::new(record), minimal_store::figures(dir).ok()?))
+/// after the ending is written, and cleans up before it lets go of its lock. Read after the socket
+/// was found closed, the journal is complete; one that was stopped may not have synced it.
+fn already_ended(dir: &BoxDir) -> Result<Option<(Box<Record>, LogFigures)>, ConcludeError> {
+    // What cannot be read says nothing about who is there.
+    let Ok(mut journal) = JournalReader::open(dir) else { return Ok(None) };
+    let Ok(events) = journal.read_new() else { return Ok(None) };
+    let ended = Record::fold(&events).ok().filter(|record| record.ending.is_some());
+    let Some(record) = ended else { return Ok(None) };
+    journal.sync()?;
+    Ok(Some((Box::new(record), minimal_store::figures(dir)?)))
 }
 
 /// Removes what a keeper has left that was killed after it had told the ending, and before it had

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use minimal_proto::error::Chain;
-use minimal_proto::{BoxId, Spec};
+use minimal_proto::{BoxId, Spec, Timestamp};
 use minimal_store::state_dir::Entry as Name;
 use minimal_store::{BoxDir, BoxDirError, JournalReader, ListError, Record};
 
@@ -106,18 +107,39 @@ fn read(host: &Host, id: BoxId) -> Found {
         Ok(spec) => spec,
         Err(error) => return broken(id, &error),
     };
-    let events = match JournalReader::open(&dir).and_then(|mut journal| journal.read_new()) {
+    let mut journal = match JournalReader::open(&dir) {
+        Ok(journal) => journal,
+        Err(error) => return broken(id, &error),
+    };
+    let events = match journal.read_new() {
         Ok(events) => events,
         Err(error) => return broken(id, &error),
     };
     match Record::fold(&events) {
-        Ok(record) if record.id == id => settle(host, dir, &spec, record),
+        Ok(record) if record.id == id => {
+            if record.ending.as_ref().is_some_and(|ending| is_recent(ending.at()))
+                && let Err(error) = journal.sync()
+            {
+                tracing::error!(box_id = %id, error = %Chain(&error), "its ending may not last");
+            }
+            settle(host, dir, &spec, record)
+        }
         Ok(record) => Found::Broken(Broken {
             id,
             reason: format!("its journal is that of box {}", record.id),
         }),
         Err(error) => broken(id, &error),
     }
+}
+
+/// How long what was written may not be on disk yet: the kernel writes it 30 s later at the latest
+/// (vm.dirty_expire_centisecs, proc_sys_vm(5)), or an administrator's while.
+const WRITTEN_BACK: Duration = Duration::from_secs(300);
+
+/// Whether an ending may have been written by a keeper that was killed before it could sync it.
+fn is_recent(at: Timestamp) -> bool {
+    // A clock that was set back makes old ones of the future: to sync once more harms nothing.
+    Timestamp::now().since(at) < WRITTEN_BACK
 }
 
 /// Finds out whether a box that can be read lives.

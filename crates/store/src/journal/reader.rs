@@ -60,6 +60,17 @@ impl JournalReader {
         Self { path, file, offset: 0, tail: Tail::Clean }
     }
 
+    /// Makes what was read durable. A writer that was killed, or is stopped, may have written an ending
+    /// and not synced it; whoever tells it to others calls this first.
+    ///
+    /// # Errors
+    /// What fdatasync(2) says.
+    pub fn sync(&self) -> Result<(), JournalError> {
+        crate::hook::point("store.journal.sync")
+            .and_then(|()| self.file.sync_data())
+            .map_err(|source| JournalError::Sync { path: self.path.clone(), source })
+    }
+
     /// The events since the last call. Ends at the first byte that is not part of a whole line;
     /// what is completed there later is given then.
     ///

@@ -25,6 +25,22 @@ for_each_user! {
         assert_eq!(types, ["created", "started", "exited"]);
     }
 
+    /// A keeper killed between writing the ending and syncing it: the daemon finds it, and syncs it
+    /// itself before it tells anyone.
+    fn killed_before_the_sync(env) {
+        env.boxes();
+        env.hooks().kill("store.journal.sync");
+        env.run_sh("exit 42").run().assert_code(42);
+        env.hooks().wait_fired("store.journal.sync.kill");
+        let synced = |hits: Vec<String>| hits.iter().filter(|hit| *hit == "store.journal.sync").count();
+        assert_eq!(synced(env.hooks().hits()), 2, "the killed one's, and the daemon's");
+        assert_eq!(env.ending("sh-1")["exit_code"], 42);
+        // One that finds it at its start does the same, for it may have just been written.
+        env.kill_daemon();
+        assert_eq!(env.ending("sh-1")["exit_code"], 42);
+        assert_eq!(synced(env.hooks().hits()), 3);
+    }
+
     /// Waiters of a box whose keeper dies hear that the ending is unknown, each of them.
     fn every_waiter_hears_of_it(env) {
         let id = env.detached("sleep 86432");
