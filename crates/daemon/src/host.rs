@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use minimal_proto::api::VersionInfo;
+use minimal_proto::error::Chain;
 use minimal_proto::{ErrorBody, ErrorCode, Timestamp};
-use minimal_store::StateDir;
+use minimal_store::{BlankDir, StateDir};
 use tokio::sync::watch;
 
 use crate::index::Index;
 use crate::launcher::KeeperLauncher;
-use crate::spares::BlankDirs;
+use crate::stock::Stock;
 
 /// How long a box that was just born has the processors for itself, before another keeper is made
 /// ahead: what starts fast often ends fast.
@@ -25,7 +26,8 @@ pub(crate) struct Host {
     pub(crate) state: StateDir,
     pub(crate) index: Arc<Index>,
     pub(crate) launcher: Box<dyn KeeperLauncher>,
-    pub(crate) blank_dirs: BlankDirs,
+    /// Directories for boxes to come.
+    pub(crate) blank_dirs: Stock<BlankDir>,
     /// The host's name.
     pub(crate) name: String,
     /// Which boot this is.
@@ -66,7 +68,7 @@ impl Host {
             state: parts.state,
             index: Arc::default(),
             launcher: parts.launcher,
-            blank_dirs: BlankDirs::default(),
+            blank_dirs: Stock::new(),
             name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             boot_id: boot_id(),
             version: VersionInfo {
@@ -118,8 +120,8 @@ impl Host {
         Ok(pass)
     }
 
-    /// Has keepers and directories made ahead for the boxes to come, when no box is being born. Called after each
-    /// birth, so that the last of several does it.
+    /// Has keepers and directories made ahead for the boxes to come, when no box is being born.
+    /// Called after each birth, so that the last of several does it.
     pub(crate) fn make_ahead(self: &Arc<Self>) {
         let host = Arc::clone(self);
         let born = self.born.fetch_add(1, Ordering::Relaxed) + 1;
@@ -133,12 +135,16 @@ impl Host {
             let making = Arc::clone(&host);
             let make = move || {
                 making.launcher.make_ahead();
-                making.blank_dirs.fill(&making.state);
+                if let Err(error) = making.blank_dirs.fill(|| making.state.blank_dir()) {
+                    tracing::warn!(error = %Chain(&error), "no directory is made ahead");
+                }
             };
             drop(tokio::task::spawn_blocking(make).await);
             tokio::time::sleep(QUIET).await;
             if host.born.load(Ordering::Relaxed) == born {
                 host.launcher.calm_down();
+                // Directories are deleted: not on a thread that serves.
+                drop(tokio::task::spawn_blocking(move || host.blank_dirs.calm_down()));
             }
         });
     }

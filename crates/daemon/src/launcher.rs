@@ -9,8 +9,10 @@ use minimal_keeper::nursery::{Nursery, NurseryError};
 use minimal_proto::api::Isolation;
 use minimal_proto::error::Chain;
 use minimal_proto::{BoxId, ErrorBody, ErrorCode};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
 
-use crate::spares::Spares;
+use crate::stock::Stock;
 
 /// Makes keepers. All calls but `remove` block for milliseconds at most.
 pub(crate) trait KeeperLauncher: std::fmt::Debug + Send + Sync {
@@ -104,7 +106,6 @@ impl LaunchError {
 /// Whether an errno says that the host has run out of something: processes or memory (fork(2)),
 /// descriptors (socket(2)), namespaces (clone(2)).
 pub(crate) fn is_shortage(errno: i32) -> bool {
-    use rustix::io::Errno;
     let shortages = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::NOSPC];
     shortages.iter().any(|shortage| shortage.raw_os_error() == errno)
 }
@@ -114,7 +115,8 @@ pub(crate) fn is_shortage(errno: i32) -> bool {
 pub(crate) struct NurseryLauncher {
     state_dir: PathBuf,
     nursery: Mutex<Option<Arc<Nursery>>>,
-    spares: Spares,
+    /// Connections of keepers that wait for a box. Dropped, they end.
+    spares: Stock<UnixStream>,
     /// Why the last attempt to start one failed.
     refusal: Mutex<Option<String>>,
 }
@@ -124,7 +126,7 @@ impl NurseryLauncher {
         Self {
             state_dir: state_dir.to_owned(),
             nursery: Mutex::new(None),
-            spares: Spares::new(),
+            spares: Stock::new(),
             refusal: Mutex::new(None),
         }
     }
@@ -153,19 +155,37 @@ impl NurseryLauncher {
     }
 }
 
+impl NurseryLauncher {
+    /// Has another one started for the next request, unless that has happened.
+    fn let_go(&self, dead: &Arc<Nursery>) {
+        let mut held = self.nursery.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.as_ref().is_some_and(|nursery| Arc::ptr_eq(nursery, dead)) {
+            *held = None;
+        }
+    }
+}
+
+/// A keeper says nothing before it is told its box: anything to be read is its end.
+fn is_alive(spare: &UnixStream) -> bool {
+    let mut byte = [0; 1];
+    let look = rustix::net::recv(spare, &mut byte[..], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+    matches!(look, Err(Errno::AGAIN | Errno::INTR))
+}
+
 impl KeeperLauncher for NurseryLauncher {
     fn prepare(&self) -> Result<(), LaunchError> {
         self.nursery().map(drop)
     }
 
     fn launch(&self) -> Result<UnixStream, LaunchError> {
-        if let Some(spare) = self.spares.take() {
+        if let Some(spare) = self.spares.take(is_alive) {
             return Ok(spare);
         }
-        match self.nursery()?.launch() {
+        let nursery = self.nursery()?;
+        match nursery.launch() {
             // It died since it was looked at, perhaps a moment ago: once more, with another one.
             Err(NurseryError::Gone(_)) => {
-                *self.nursery.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                self.let_go(&nursery);
                 Ok(self.nursery()?.launch()?)
             }
             answer => Ok(answer?),
@@ -177,11 +197,9 @@ impl KeeperLauncher for NurseryLauncher {
     }
 
     fn make_ahead(&self) {
-        while self.spares.lacks() {
-            match self.nursery().and_then(|nursery| Ok(nursery.launch()?)) {
-                Ok(spare) => self.spares.put(spare),
-                Err(error) => return tracing::warn!(%error, "no keeper can be made ahead"),
-            }
+        let make = || self.nursery().and_then(|nursery| Ok(nursery.launch()?));
+        if let Err(error) = self.spares.fill(make) {
+            tracing::warn!(%error, "no keeper can be made ahead");
         }
     }
 
@@ -209,4 +227,17 @@ impl KeeperLauncher for NurseryLauncher {
 /// A connection that could not be made asynchronous.
 pub(crate) fn step_error(attempt: &str, error: &io::Error) -> LaunchError {
     LaunchError::Step { message: format!("{attempt}: {error}"), errno: error.raw_os_error() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_keeper_that_waits_is_told_from_one_that_is_gone() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        assert!(is_alive(&ours));
+        drop(theirs);
+        assert!(!is_alive(&ours));
+    }
 }

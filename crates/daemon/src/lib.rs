@@ -23,7 +23,7 @@ mod launcher;
 mod log_file;
 mod run;
 mod socket;
-mod spares;
+mod stock;
 mod stream;
 #[cfg(test)]
 mod testing;

@@ -57,7 +57,7 @@ pub fn request(context: &Context, args: &RunArgs) -> Result<CreateBox, Failure> 
         NetworkArg::HostIp => NetworkMode::HostIp,
     };
     workspace::choose(context, args.workspace, project.as_ref(), home.as_deref(), &mut spec)?;
-    // As the working directory shows it, which is held whatever is mounted over its path.
+    // Its path may lead elsewhere for the daemon: see `StartOptions::project`.
     let is_given = spec.files.workspace != Workspace::None;
     let project_file = project.as_ref().filter(|_| is_given).and_then(Project::file);
     spec.files.project_root = project.map(|project| project.root.into_os_string().into());

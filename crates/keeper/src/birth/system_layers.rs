@@ -80,8 +80,11 @@ impl SystemLayers {
             layers.left_out.push(("install".to_owned(), why.clone()));
             return Ok(layers);
         }
+        let Some(owner) = nursery.users.root() else {
+            layers.left_out.push(("install".to_owned(), "its boxes have no root".to_owned()));
+            return Ok(layers);
+        };
         layers.install = "full";
-        let owner = nursery.users.root().unwrap_or(0);
         layers.mounts = mounts(&nursery.lowers.all, plan, box_dir, owner).map_err(|error| {
             BirthError::new("lay the box's own layers over the host's directories", &error)
         })?;

@@ -52,7 +52,8 @@ impl HostLimits {
 /// The limits of boxes that ask for none, on this host: with what it says of its memory, and the group
 /// below which a box's would be made.
 fn auto(memory: Option<&Site>, information: &str) -> Auto {
-    let total = kibibytes(information, "MemTotal:").unwrap_or(0);
+    // A host that does not say how much it has: then nothing is kept from a box, and not everything.
+    let total = kibibytes(information, "MemTotal:").unwrap_or(u64::MAX);
     let above = memory.and_then(Site::memory_limit);
     let number =
         |path: &str| -> Option<u64> { std::fs::read_to_string(path).ok()?.trim().parse().ok() };

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use minimal_linux::socket;
 use minimal_proto::BoxId;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::PidfdFlags;
 
 use super::remover::{self, Removed};
 use super::spare;
@@ -25,11 +27,14 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 /// that never answers must not be waited for without end. The process goes on.
 const REMOVAL_LIMIT: Duration = Duration::from_secs(600);
 
+/// How long it may take to end: it removes control groups in which nothing is left.
+const END_LIMIT: Duration = Duration::from_secs(1);
+
 /// Room for the title `min-keeper <box id>`: a forked keeper can only write over the arguments the
 /// nursery was executed with.
 const TITLE_ROOM: &str = "................................................................";
 
-/// A running nursery. Dropping it lets it end by itself, at the end of its socket; keepers go on.
+/// A running nursery. Dropping it ends it, within a second; keepers go on.
 #[derive(Debug)]
 pub struct Nursery {
     users: Users,
@@ -202,6 +207,27 @@ impl Nursery {
 
     fn receive<T: for<'de> serde::Deserialize<'de>>(&self) -> Result<T, NurseryError> {
         receive(&self.socket.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+}
+
+impl Drop for Nursery {
+    /// Lets it end by itself, at the end of its socket, since it tidies up then, and reaps it. Its
+    /// keepers are not its business any more.
+    fn drop(&mut self) {
+        let socket = self.socket.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        rustix::net::shutdown(&*socket, rustix::net::Shutdown::Both).ok();
+        let process = self.process.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // Not reaped yet, so the number is its own still.
+        if let Ok(pid) = i32::try_from(process.id())
+            && let Some(pid) = rustix::process::Pid::from_raw(pid)
+            && let Ok(ended) = rustix::process::pidfd_open(pid, PidfdFlags::empty())
+            && let Ok(limit) = Timespec::try_from(END_LIMIT)
+        {
+            poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&limit)).ok();
+        }
+        // One that was stopped does not see its end. Of one that has ended, the status is kept.
+        process.kill().ok();
+        process.wait().ok();
     }
 }
 

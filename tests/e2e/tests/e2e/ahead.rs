@@ -130,13 +130,16 @@ for_each_user! {
         check(env, "elsewhere");
     }
 
-    /// Many at once: more than are kept ready.
+    /// Many at once: more than are kept ready. Their births end together, and no more is made ahead for
+    /// that than is wanted after a rush.
     fn a_rush(env) {
         env.boxes();
-        let runs: Vec<_> = (0..12).map(|n| env.run_sh(&format!("exit {n}")).spawn()).collect();
+        let runs: Vec<_> = (0..30).map(|n| env.run_sh(&format!("exit {n}")).spawn()).collect();
         for (code, run) in (0..).zip(runs) {
             run.wait().assert_code(code);
         }
         check(env, "after");
+        let left = ready(env).len();
+        assert!((2..=6).contains(&left), "{left} keepers wait");
     }
 }
