@@ -1,7 +1,8 @@
 //! The box's init: the first process of its pid namespace.
 //!
 //! It assembles a blank box, gives up every privilege but that to signal, and then waits on its
-//! lifeline: for a box to be the init of, and for its orders. When the keeper is gone it ends, and the kernel ends everything in the box with it.
+//! lifeline: for a box to be the init of, and for its orders. When the keeper is gone it ends, and
+//! the kernel ends everything in the box with it.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};

@@ -99,7 +99,7 @@ fn at(step: &str) -> impl FnOnce(io::Error) -> BirthError + '_ {
     move |error| BirthError::new(step, &error)
 }
 
-/// Makes the box and executes its entrypoint, if that `is_wanted` still.
+/// Makes the box and executes its entrypoint, unless the daemon gives that up before.
 pub(crate) fn give_birth(
     start: &Start,
     box_dir: &BoxDir,

@@ -6,6 +6,7 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::time::{Duration, Instant};
 
 use minimal_linux::fork::{Forked, exit_now, fork};
 use minimal_linux::{fds, title};
@@ -20,10 +21,12 @@ use super::report::{Report, Summary};
 use super::tree::Copier;
 use super::{Meanwhile, Place, has, mounts, own_mount, removed};
 use crate::birth::own_files::make_directory;
-use crate::birth::{BirthError, at};
+use crate::birth::{BirthError, at, readable_before};
 use crate::peers::Waited;
 use crate::users::Users;
 
+/// How long a copy that was killed may take to be gone.
+const KILL_LIMIT: Duration = Duration::from_secs(5);
 /// What is attempted, in messages.
 const COPY: &str = "copy the project into the box";
 
@@ -104,6 +107,12 @@ fn copy(
     let waited = meanwhile.peers.wait_for(child.as_fd()).map_err(at(COPY));
     if !matches!(waited, Ok(Waited::Ended)) {
         child.signal(Signal::KILL).map_err(at(COPY))?;
+        // One that waits for a dead network mount is gone when that answers, which may be never: the
+        // start has failed either way.
+        if !readable_before(child.as_fd(), Instant::now() + KILL_LIMIT).map_err(at(COPY))? {
+            let why = io::Error::other("it was stopped, and its file system does not answer");
+            return Err(BirthError::new(COPY, &why));
+        }
     }
     child.reap().map_err(at("wait for the copy of the project"))?;
     match waited? {

@@ -12,9 +12,14 @@ pub(super) enum Report {
 
 impl Report {
     pub(super) fn failed(what: &str, error: &std::io::Error, so_far: Summary) -> Self {
+        // A deep path may be longer than the pipe, which is read only once the copy is over.
+        let what: String = what.chars().take(LONGEST).collect();
         Self::Failed { what: format!("{what}: {error}"), errno: error.raw_os_error(), so_far }
     }
 }
+
+/// The longest path in a report, in characters: that of any system call (PATH_MAX).
+const LONGEST: usize = 4096;
 
 /// What was copied, and what was not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,6 +84,14 @@ impl Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_report_fits_a_pipe_whatever_the_path() {
+        let error = std::io::Error::from_raw_os_error(28);
+        let report = Report::failed(&"\u{1}".repeat(1 << 20), &error, Summary::default());
+        // pipe(7): 65,536 bytes; six for each character that JSON escapes.
+        assert!(serde_json::to_vec(&report).unwrap().len() < 65_536);
+    }
 
     #[test]
     fn what_is_left_out_is_counted_and_named_once() {
