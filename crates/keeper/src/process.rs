@@ -129,6 +129,7 @@ fn keep(
         input_open: start.options.input,
         pinned: start.options.pin,
         unsaved_ending: None,
+        execs: None,
     };
     let log = std::mem::replace(log, KeeperLog::new(start.box_id, start.name.clone()));
     let mut hosted = Hosted { dir, journal, log, unsaved: VecDeque::new(), cgroups };

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::exec::{ExecCommand, ExecMode};
 use crate::keeper::Enforcement;
 use crate::spec::BoxType;
 use crate::{BoxId, BoxName, ByteString, Ending, ExecId, Health, Signal, Spec, State, Timestamp};
@@ -148,6 +149,77 @@ pub struct StopBox {
 pub struct SignalBox {
     /// Which.
     pub signal: Signal,
+}
+
+/// `POST /v1/boxes/{box}/execs`: run a command in a running box. Answers with its record, 201, once the
+/// program was executed or could not be. Repeatable by [`IDEMPOTENCY_KEY`] for as long as the exec
+/// lives, and a minute.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CreateExec {
+    /// What to run.
+    #[serde(flatten)]
+    pub command: ExecCommand,
+    /// A value for each of `variables`. In memory only: never stored or logged.
+    #[serde(default)]
+    pub values: BTreeMap<String, ByteString>,
+}
+
+/// An exec, as `GET /v1/boxes/{box}/execs/{exec}` and `min exec -d -o json` give it. Schema
+/// `min/v1/exec`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ExecRecord {
+    /// Always `min/v1/exec`.
+    pub schema: String,
+    /// The exec.
+    pub id: ExecId,
+    /// Its box.
+    #[serde(rename = "box")]
+    pub box_id: BoxId,
+    /// Program and arguments.
+    pub argv: Vec<ByteString>,
+    /// Whose it is.
+    pub mode: ExecMode,
+    /// Who runs it; null: whoever runs the entrypoint.
+    pub user: Option<String>,
+    /// `running` until it has ended; then as for a box.
+    pub state: State,
+    /// How it ended; null until then.
+    pub ending: Option<Ending>,
+    /// When it was asked for.
+    pub created_at: Timestamp,
+    /// When its program was executed; null if it was not, or nobody knows.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// Its log.
+    pub log: LogFigures,
+}
+
+/// `GET /v1/boxes/{box}/execs`. Schema `min/v1/exec-list`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ExecList {
+    /// Always `min/v1/exec-list`.
+    pub schema: String,
+    /// Newest first.
+    pub execs: Vec<ExecRecord>,
+    /// Give it as `after` for the next page; null on the last.
+    pub next: Option<ExecId>,
+}
+
+/// `GET /v1/boxes/{box}/execs/{exec}/wait`: how it ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ExecWaitAnswer {
+    /// The exec.
+    pub id: ExecId,
+    /// Its box.
+    #[serde(rename = "box")]
+    pub box_id: BoxId,
+    /// How it ended.
+    pub ending: Ending,
 }
 
 /// `GET /v1/version`.

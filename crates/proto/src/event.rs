@@ -4,7 +4,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
 
 use crate::keeper::Enforcement;
-use crate::{BoxId, BoxName, Ending, Timestamp};
+use crate::exec::ExecMode;
+use crate::{BoxId, BoxName, ByteString, Ending, ExecId, Timestamp};
 
 /// One line of a box's journal. JSON: `{schema, seq, ts, box, parent, type, data}`.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +39,12 @@ pub enum EventData {
     Renamed(Renamed),
     /// A stop was asked for.
     StopRequested(StopRequested),
+    /// A further command was executed in the box.
+    ExecStarted(ExecStarted),
+    /// It ended.
+    ExecExited(ExecExited),
+    /// No further command of this life has events: there were very many. Their records are complete.
+    ExecsNotListed(ExecsNotListed),
     /// The box ended after it had started; data is the ending, flat.
     Exited(Ending),
     /// The box never started; data is the ending, flat.
@@ -112,6 +119,39 @@ pub struct StopRequested {
     pub grace_ms: u64,
 }
 
+/// Data of `exec_started`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExecStarted {
+    /// Which.
+    pub exec: ExecId,
+    /// Program and arguments; of very long ones the first 4 KiB.
+    pub argv: Vec<ByteString>,
+    /// Whose it is.
+    pub mode: ExecMode,
+    /// Who runs it; null: whoever runs the entrypoint.
+    #[serde(default)]
+    pub user: Option<String>,
+    /// Whether its streams are a terminal.
+    #[serde(default)]
+    pub tty: bool,
+}
+
+/// Data of `exec_exited`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExecExited {
+    /// Which.
+    pub exec: ExecId,
+    /// How.
+    pub ending: Ending,
+}
+
+/// Data of `execs_not_listed`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExecsNotListed {
+    /// How many of this life have events.
+    pub listed: u64,
+}
+
 impl EventData {
     /// The word on the wire.
     #[must_use]
@@ -124,6 +164,9 @@ impl EventData {
             Self::Degraded(_) => "degraded",
             Self::Renamed(_) => "renamed",
             Self::StopRequested(_) => "stop_requested",
+            Self::ExecStarted(_) => "exec_started",
+            Self::ExecExited(_) => "exec_exited",
+            Self::ExecsNotListed(_) => "execs_not_listed",
             Self::Exited(_) => "exited",
             Self::Failed(_) => "failed",
             Self::Unknown { type_name, .. } => type_name,
@@ -138,6 +181,9 @@ impl EventData {
             Self::Degraded(data) => serde_json::to_value(data),
             Self::Renamed(data) => serde_json::to_value(data),
             Self::StopRequested(data) => serde_json::to_value(data),
+            Self::ExecStarted(data) => serde_json::to_value(data),
+            Self::ExecExited(data) => serde_json::to_value(data),
+            Self::ExecsNotListed(data) => serde_json::to_value(data),
             Self::Exited(ending) | Self::Failed(ending) => serde_json::to_value(ending),
             Self::Unknown { data, .. } => Ok(data.clone()),
         }
@@ -156,6 +202,9 @@ impl EventData {
             "degraded" => Self::Degraded(serde_json::from_value(data)?),
             "renamed" => Self::Renamed(serde_json::from_value(data)?),
             "stop_requested" => Self::StopRequested(serde_json::from_value(data)?),
+            "exec_started" => Self::ExecStarted(serde_json::from_value(data)?),
+            "exec_exited" => Self::ExecExited(serde_json::from_value(data)?),
+            "execs_not_listed" => Self::ExecsNotListed(serde_json::from_value(data)?),
             "exited" => Self::Exited(serde_json::from_value(data)?),
             "failed" => Self::Failed(serde_json::from_value(data)?),
             _ => Self::Unknown { type_name, data },

@@ -2,6 +2,9 @@
 //!
 //! A message is a length (4 bytes, little-endian, of what follows), a kind (1 byte) and a body.
 //! Kind 0 is JSON ([`ToKeeper`] or [`FromKeeper`]); kind 1 is input: 8 bytes of offset and bytes.
+//! Every exec of a box has a connection of its own. Its first message is [`ToKeeper::Exec`] or
+//! [`ToKeeper::JoinExec`], the answer [`FromKeeper::Exec`] or [`FromKeeper::Refused`], and from then
+//! on each message on it is about that exec alone, as it is about the box on other connections.
 //! The version is in [`Hello`]. A daemon must speak to keepers of older builds, so messages and
 //! fields are only ever added, and unknown ones ignored.
 
@@ -11,7 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::StartOptions;
 use crate::event::Event;
-use crate::{BoxId, BoxName, ByteString, Ending, ErrorBody, Signal, Spec};
+use crate::exec::ExecCommand;
+use crate::{BoxId, BoxName, ByteString, Ending, ErrorBody, ExecId, Signal, Spec, Timestamp};
 
 /// Version of this protocol.
 pub const PROTOCOL: u32 = 1;
@@ -160,9 +164,34 @@ pub enum ToKeeper {
         /// Answered by [`FromKeeper::Done`] at once.
         request: u64,
     },
+    /// Run a command in the box, and let this connection be its own. Nothing is run if the daemon
+    /// has closed the connection before the keeper came to it.
+    Exec(Box<ExecStart>),
+    /// Let this connection be that of an exec that lives.
+    JoinExec {
+        /// Which.
+        exec: ExecId,
+    },
     /// A message of a later version.
     #[serde(other)]
     Unknown,
+}
+
+/// Everything a keeper needs to run an exec.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExecStart {
+    /// Its id, which the daemon has minted.
+    pub exec: ExecId,
+    /// What to run.
+    pub command: ExecCommand,
+    /// Values of the variables that `command` names. In memory only.
+    pub values: BTreeMap<String, ByteString>,
+    /// A request with the key of one before it is joined to the exec that one made.
+    #[serde(default)]
+    pub idempotency_key: Option<String>,
+    /// SHA-256 (hex) of the request, to tell a repeat from another request with that key.
+    #[serde(default)]
+    pub request_digest: Option<String>,
 }
 
 /// Everything a keeper needs to make its box.
@@ -220,9 +249,33 @@ pub enum FromKeeper {
         /// Why not.
         error: Option<ErrorBody>,
     },
+    /// This connection is an exec's now. One that could not be started is followed by its ending.
+    Exec(ExecStanding),
+    /// It is not: there will be no such exec, or there is none. Nothing follows.
+    Refused {
+        /// Why.
+        error: ErrorBody,
+    },
     /// A message of a later version.
     #[serde(other)]
     Unknown,
+}
+
+/// Where things stand with an exec.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExecStanding {
+    /// Which. Another one than was asked for, if that request was a repeat.
+    pub exec: ExecId,
+    /// When its program was executed; null if it could not be.
+    pub started_at: Option<Timestamp>,
+    /// The log's end.
+    pub log_end: u64,
+    /// Input accepted so far.
+    pub input_offset: u64,
+    /// Whether it still takes input.
+    pub input_open: bool,
+    /// Whether the log is pinned for the creator.
+    pub pinned: bool,
 }
 
 /// Who answers, and where things stand.
@@ -246,6 +299,9 @@ pub struct Hello {
     pub pinned: bool,
     /// An ending that could not be written to disk yet.
     pub unsaved_ending: Option<Ending>,
+    /// Execs that live. Absent: a keeper of an earlier build, which runs none.
+    #[serde(default)]
+    pub execs: Option<Vec<ExecId>>,
 }
 
 /// Frames a JSON message.

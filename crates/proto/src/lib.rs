@@ -15,6 +15,7 @@ pub mod duration;
 pub mod ending;
 pub mod error;
 pub mod event;
+pub mod exec;
 pub mod ids;
 pub mod keeper;
 pub mod name;

@@ -84,6 +84,16 @@ pub fn event_in_words(event: &Event) -> String {
                 format!("grace {} ms", stop.grace_ms)
             }
         }
+        EventData::ExecStarted(started) => {
+            let words: Vec<_> = started.argv.iter().map(|word| word.to_lossy()).collect();
+            format!("{} {}", started.exec.short(), words.join(" "))
+        }
+        EventData::ExecExited(exited) => {
+            format!("{} {}", exited.exec.short(), ending_in_words(&exited.ending))
+        }
+        EventData::ExecsNotListed(not_listed) => {
+            format!("after the first {} commands", not_listed.listed)
+        }
         EventData::Exited(ending) => ending_in_words(ending),
         EventData::Failed(ending) => {
             let message = ending.detail().get("message").and_then(serde_json::Value::as_str);

@@ -90,6 +90,7 @@ impl FakeKeeper {
             input_open: self.options.input,
             pinned: self.options.pin,
             unsaved_ending,
+            execs: None,
         };
         self.say(&FromKeeper::Hello(hello)).await;
     }

@@ -101,7 +101,10 @@ impl Keeper {
                 connection.send(&FromKeeper::Done { request, error: None });
             }
             // A second start means nothing, and later messages are for later keepers.
-            ToKeeper::Start(_) | ToKeeper::Unknown => {}
+            ToKeeper::Start(_)
+            | ToKeeper::Exec(_)
+            | ToKeeper::JoinExec { .. }
+            | ToKeeper::Unknown => {}
         }
     }
 
@@ -147,6 +150,9 @@ impl Keeper {
             | EventData::Started(_)
             | EventData::Degraded(_)
             | EventData::StopRequested(_)
+            | EventData::ExecStarted(_)
+            | EventData::ExecExited(_)
+            | EventData::ExecsNotListed(_)
             | EventData::Exited(_)
             | EventData::Failed(_)
             | EventData::Unknown { .. } => {

@@ -211,6 +211,9 @@ impl Record {
             EventData::Started(_)
                 | EventData::Degraded(_)
                 | EventData::StopRequested(_)
+                | EventData::ExecStarted(_)
+                | EventData::ExecExited(_)
+                | EventData::ExecsNotListed(_)
                 | EventData::Exited(_)
                 | EventData::Failed(_)
         );
@@ -226,7 +229,12 @@ impl Record {
             EventData::Renamed(renamed) => self.name = renamed.to.clone(),
             EventData::StopRequested(_) => self.stop_requested = true,
             // Notes for people, and events of a later version.
-            EventData::Attached(_) | EventData::Detached(_) | EventData::Unknown { .. } => {}
+            EventData::Attached(_)
+            | EventData::Detached(_)
+            | EventData::ExecStarted(_)
+            | EventData::ExecExited(_)
+            | EventData::ExecsNotListed(_)
+            | EventData::Unknown { .. } => {}
         }
         self.last_seq = seq;
         Ok(())

@@ -86,7 +86,8 @@ impl Actor {
                 self.view.send_modify(|view| view.log_end = log_end);
                 return true;
             }
-            FromKeeper::Unknown => {}
+            // An exec's answers come on its own connection.
+            FromKeeper::Exec(_) | FromKeeper::Refused { .. } | FromKeeper::Unknown => {}
         }
         false
     }
