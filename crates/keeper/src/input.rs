@@ -54,7 +54,9 @@ impl Input {
         self.open
     }
 
-    fn received(&self) -> u64 {
+    /// How much has come, handed on or not.
+    #[must_use]
+    pub fn received(&self) -> u64 {
         self.accepted + u64::try_from(self.pending.len()).expect("a length fits 64 bits")
     }
 

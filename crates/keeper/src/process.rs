@@ -126,6 +126,8 @@ fn keep(
         pid: rustix::process::getpid().as_raw_nonzero().get(),
         log_end: output_end,
         input_offset: 0,
+        input_received: Some(0),
+        input_writer: None,
         input_open: start.options.input,
         pinned: start.options.pin,
         unsaved_ending: None,

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
 
-use crate::keeper::Enforcement;
 use crate::exec::ExecMode;
+use crate::keeper::Enforcement;
 use crate::{BoxId, BoxName, ByteString, Ending, ExecId, Timestamp};
 
 /// One line of a box's journal. JSON: `{schema, seq, ts, box, parent, type, data}`.

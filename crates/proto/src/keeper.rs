@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::api::StartOptions;
 use crate::event::Event;
@@ -130,7 +131,11 @@ pub enum ToKeeper {
         group: bool,
     },
     /// A client that writes input is there.
-    WriterAttached,
+    WriterAttached {
+        /// What the client calls itself, so that it is known again after a loss of the daemon.
+        #[serde(default)]
+        client: Option<Uuid>,
+    },
     /// It is gone: the input ends unless one comes back in time.
     WriterLost,
     /// The input ends at this offset.
@@ -214,7 +219,6 @@ pub struct Start {
 /// The keeper's messages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[expect(clippy::large_enum_variant, reason = "one at a time, read and handled")]
 pub enum FromKeeper {
     /// The first message on every connection.
     Hello(Hello),
@@ -272,6 +276,11 @@ pub struct ExecStanding {
     pub log_end: u64,
     /// Input accepted so far.
     pub input_offset: u64,
+    /// Input that has come, accepted or not.
+    pub input_received: u64,
+    /// Whose input that is.
+    #[serde(default)]
+    pub input_writer: Option<Uuid>,
     /// Whether it still takes input.
     pub input_open: bool,
     /// Whether the log is pinned for the creator.
@@ -293,6 +302,13 @@ pub struct Hello {
     pub log_end: u64,
     /// Input accepted so far.
     pub input_offset: u64,
+    /// Input that has come, accepted or not: only whoever sent it may send the rest of it again.
+    /// Absent: a keeper of an earlier build.
+    #[serde(default)]
+    pub input_received: Option<u64>,
+    /// Whose input that is, if that client has a name.
+    #[serde(default)]
+    pub input_writer: Option<Uuid>,
     /// Whether the entrypoint still takes input.
     pub input_open: bool,
     /// Whether the log is pinned for the creator.

@@ -80,19 +80,25 @@ impl FakeKeeper {
 
     /// A hello with an ending that could not be written.
     pub(crate) async fn hello_with(&mut self, unsaved_ending: Option<Ending>) {
-        let hello = Hello {
+        self.say(&FromKeeper::Hello(self.as_it_stands(unsaved_ending))).await;
+    }
+
+    /// A hello.
+    pub(crate) fn as_it_stands(&self, unsaved_ending: Option<Ending>) -> Hello {
+        Hello {
             protocol: PROTOCOL,
             box_id: self.id,
             life: 1,
             pid: 1,
             log_end: self.log.end(),
             input_offset: 0,
+            input_received: Some(0),
+            input_writer: None,
             input_open: self.options.input,
             pinned: self.options.pin,
             unsaved_ending,
             execs: None,
-        };
-        self.say(&FromKeeper::Hello(hello)).await;
+        }
     }
 
     /// Appends an event, and says so if that is wanted.

@@ -64,8 +64,9 @@ impl Keeper {
                 }
                 self.peers.connections[index].send(&FromKeeper::Done { request, error });
             }
-            ToKeeper::WriterAttached => {
+            ToKeeper::WriterAttached { client } => {
                 connection.has_writer = true;
+                self.peers.greeting.input_writer = client;
                 self.timers.set(Timer::Writer, None);
             }
             ToKeeper::WriterLost => {

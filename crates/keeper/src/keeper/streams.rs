@@ -67,6 +67,7 @@ impl Keeper {
     pub(super) fn tell_of_input(&mut self, (accepted, open): (u64, bool)) {
         let now = self.input.accepted();
         self.peers.greeting.input_offset = now;
+        self.peers.greeting.input_received = Some(self.input.received());
         self.peers.greeting.input_open = self.input.is_open();
         if now != accepted {
             self.peers.broadcast(&FromKeeper::InputAccepted { offset: now });

@@ -3,9 +3,11 @@
 use minimal_proto::Timestamp;
 use minimal_proto::api::StartOptions;
 use minimal_proto::event::Created;
-use minimal_proto::{BoxId, Spec};
+use minimal_proto::keeper::{FromKeeper, Hello, Incoming, ToKeeper};
+use minimal_proto::stream::ServerMessage;
+use minimal_proto::{BoxId, ErrorCode, Spec};
 
-use crate::testing::{FakeKeeper, LockHolder, World, ending, within};
+use crate::testing::{Attached, FakeKeeper, LockHolder, World, ending, within};
 
 #[tokio::test]
 async fn a_box_whose_keeper_lives_is_adopted() {
@@ -26,6 +28,44 @@ async fn a_box_whose_keeper_lives_is_adopted() {
     keeper.end(ending("exit", Some(7), 9)).await;
     let answer = world.call("GET", &format!("/v1/boxes/{id}/wait")).await.1;
     assert_eq!(answer["ending"]["exit_code"], 7);
+}
+
+/// Bytes that a keeper holds from before are one client's. From another they would be taken for
+/// repeats of these, and be lost.
+#[tokio::test]
+async fn only_whoever_sent_it_sends_input_again_that_a_keeper_still_holds() {
+    let mut world = World::new().await;
+    let mut keeper = world.running(StartOptions { input: true, ..Default::default() }).await;
+    let id = keeper.id;
+    let _holder = LockHolder::of(&world.box_path(id));
+    let listener = world.listening_keeper(id);
+    let world = within(world.restart()).await;
+    let (stream, _) =
+        tokio::task::spawn_blocking(move || listener.accept()).await.unwrap().unwrap();
+    keeper = FakeKeeper::over(world.host.state.box_dir(id).unwrap(), id, stream);
+    let writer = "01909a30-0000-7000-8000-0000deadbeef";
+    let standing = Hello {
+        input_offset: 2,
+        input_received: Some(6),
+        input_writer: Some(writer.parse().unwrap()),
+        input_open: true,
+        ..keeper.as_it_stands(None)
+    };
+    keeper.say(&FromKeeper::Hello(standing)).await;
+    world.record_until(id, |record| record["health"] == "ok").await;
+
+    for stranger in ["input=true", "input=true&client=01909a30-0000-7000-8000-0000deadbeee"] {
+        let refusal = Attached::to(&world.socket(), id, stranger).await.err().expect("refused");
+        assert_eq!(refusal.code, ErrorCode::InputHeld, "{stranger}");
+    }
+    let query = format!("input=true&client={writer}");
+    let mut client = Attached::to(&world.socket(), id, &query).await.unwrap();
+    let ServerMessage::Attached { input_offset: 2, .. } = client.message().await else { panic!() };
+    let attached = ToKeeper::WriterAttached { client: Some(writer.parse().unwrap()) };
+    assert_eq!(keeper.hear_request().await, attached);
+    client.input(2, b"cdefgh").await;
+    let Incoming::Input { offset, bytes } = keeper.hear().await else { panic!() };
+    assert_eq!((offset, bytes.as_slice()), (6, b"gh".as_slice()));
 }
 
 #[tokio::test]

@@ -94,7 +94,10 @@ async fn input_reaches_the_keeper_once_however_often_it_is_sent() {
     let mut keeper = world.running(INPUT).await;
     let client_id = "client=01909a30-0000-7000-8000-0000deadbeef&input=true";
     let (mut client, _) = attach(&world, &keeper, client_id).await;
-    assert_eq!(keeper.hear_request().await, ToKeeper::WriterAttached);
+    let seated = ToKeeper::WriterAttached {
+        client: Some("01909a30-0000-7000-8000-0000deadbeef".parse().unwrap()),
+    };
+    assert_eq!(keeper.hear_request().await, seated);
     client.input(0, b"abc").await;
     assert_eq!(input(&mut keeper).await, (0, b"abc".to_vec()));
     keeper.say(&FromKeeper::InputAccepted { offset: 2 }).await;
@@ -110,7 +113,7 @@ async fn input_reaches_the_keeper_once_however_often_it_is_sent() {
     let ServerMessage::Attached { input_offset: 2, .. } = attached else { panic!("{attached:?}") };
     again.input(2, b"cde").await;
     again.say(&ClientMessage::Eof).await;
-    assert_eq!(keeper.hear_request().await, ToKeeper::WriterAttached);
+    assert_eq!(keeper.hear_request().await, seated);
     assert_eq!(input(&mut keeper).await, (3, b"de".to_vec()));
     assert_eq!(keeper.hear_request().await, ToKeeper::Eof { offset: 5 });
     // Its old connection is told, if it can hear.
@@ -148,7 +151,7 @@ async fn one_client_writes_and_the_next_waits_for_its_input() {
     let refusal =
         Attached::to(&world.socket(), keeper.id, "input=true").await.err().expect("refused");
     assert_eq!(refusal.code, ErrorCode::InputHeld);
-    assert_eq!(keeper.hear_request().await, ToKeeper::WriterAttached);
+    assert_eq!(keeper.hear_request().await, ToKeeper::WriterAttached { client: None });
     first.input(0, b"unread").await;
     assert_eq!(input(&mut keeper).await.0, 0);
     first.say(&ClientMessage::Detach).await;

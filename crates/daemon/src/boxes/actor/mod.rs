@@ -27,6 +27,7 @@ use minimal_store::{BoxDir, Denied, JournalReader, Record};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tracing::Instrument as _;
+use uuid::Uuid;
 
 use super::clocks::Pulse;
 use super::conclude::{Absence, ConcludeError, Conclusion, clean_up_after, conclude};
@@ -72,6 +73,8 @@ pub(crate) struct Actor {
     pulse: Pulse,
     /// How much input was handed to the keeper's connection.
     forwarded: u64,
+    /// Whose that input is, if that client has a name.
+    holds_input_of: Option<Uuid>,
     /// The next writer is the creator's first, which is not noted.
     creator_expected: bool,
     /// Growth of the log that was not confirmed yet: nobody reads it.
@@ -131,6 +134,7 @@ impl Actor {
             pin: None,
             pulse: Pulse::new(Instant::now()),
             forwarded: 0,
+            holds_input_of: None,
             creator_expected: false,
             unconfirmed: None,
         };
@@ -219,7 +223,9 @@ impl Actor {
     /// Takes over what a keeper says of itself.
     fn greeted(&mut self, hello: &Hello) {
         self.pulse.heard(Instant::now());
-        self.forwarded = self.forwarded.max(hello.input_offset);
+        let received = hello.input_received.unwrap_or(hello.input_offset);
+        self.forwarded = self.forwarded.max(received);
+        self.holds_input_of = hello.input_writer;
         let unsaved = hello.unsaved_ending.as_ref().map(|ending| {
             let reason = ending.reason();
             tracing::error!(%reason, "the ending cannot be written to disk");

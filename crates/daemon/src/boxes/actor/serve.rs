@@ -163,7 +163,11 @@ impl Actor {
             drop(reply.send(Ok(None)));
             return;
         }
-        let taking_over = self.writer.as_ref().is_some_and(|writer| writer.is_client(client));
+        let taking_over = match &self.writer {
+            Some(writer) => writer.is_client(client),
+            // What the keeper still holds is this client's, from before a loss: it may send it again.
+            None => client.is_some() && self.holds_input_of == client,
+        };
         let accepted = self.view.borrow().input_offset;
         if !taking_over && (self.writer.is_some() || self.forwarded > accepted) {
             let why = match self.writer {
@@ -184,7 +188,8 @@ impl Actor {
         if let Some(older) = self.writer.replace(writer) {
             older.hand_over();
         }
-        link.send(&ToKeeper::WriterAttached);
+        self.holds_input_of = client;
+        link.send(&ToKeeper::WriterAttached { client });
         if !std::mem::take(&mut self.creator_expected) && !taking_over {
             self.note(link, "attached");
         }
