@@ -109,6 +109,17 @@ pub struct BoxRecord {
     pub disk_bytes: Option<u64>,
 }
 
+/// `GET /v1/boxes?brief=true`. Schema `min/v1/box-list`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BriefList {
+    /// Always `min/v1/box-list`.
+    pub schema: String,
+    /// Newest first.
+    pub boxes: Vec<BriefRecord>,
+    /// Give it as `after` for the next page; null on the last.
+    pub next: Option<BoxId>,
+}
+
 /// Sizes of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -117,6 +128,45 @@ pub struct LogFigures {
     pub bytes: u64,
     /// Output bytes that are no longer kept.
     pub dropped_bytes: u64,
+}
+
+/// What a listing shows of a box: some of its record's fields, under the same names. `GET
+/// /v1/boxes?brief=true` gives these, a quarter of the bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct BriefRecord {
+    /// The box.
+    pub id: BoxId,
+    /// Its name; absent for a broken directory.
+    pub name: Option<BoxName>,
+    /// Its type; absent for a broken directory.
+    #[serde(rename = "type")]
+    pub box_type: Option<BoxType>,
+    /// Where it is in its life; absent for a broken directory.
+    pub state: Option<State>,
+    /// Whether this can be relied on.
+    pub health: Health,
+    /// How it ended, without detail; null until then.
+    pub ending: Option<Ending>,
+    /// The host.
+    pub host: String,
+    /// When its directory was made.
+    pub created_at: Option<Timestamp>,
+}
+
+impl From<BoxRecord> for BriefRecord {
+    fn from(record: BoxRecord) -> Self {
+        Self {
+            id: record.id,
+            name: record.name,
+            box_type: record.box_type,
+            state: record.state,
+            health: record.health,
+            ending: record.ending.map(Ending::without_detail),
+            host: record.host,
+            created_at: record.created_at,
+        }
+    }
 }
 
 /// `GET /v1/boxes`. Schema `min/v1/box-list`.

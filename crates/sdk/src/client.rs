@@ -6,12 +6,11 @@ use std::time::Duration;
 use hyper::Method;
 use hyper::header::{HeaderName, HeaderValue};
 use minimal_proto::api::{
-    BoxList, BoxRecord, Cancelled, CreateBox, HostInfo, IDEMPOTENCY_KEY, SignalBox, StopBox,
-    VersionInfo, WaitAnswer,
+    BoxList, BoxRecord, BriefList, Cancelled, CreateBox, HostInfo, IDEMPOTENCY_KEY, SignalBox,
+    StopBox, VersionInfo, WaitAnswer,
 };
 use minimal_proto::{BoxId, ErrorCode, Signal, Spec};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -25,15 +24,6 @@ use crate::{CallError, Connector, RetryPolicy};
 /// An empty answer, `{}`, whatever is added to it later.
 #[derive(Deserialize)]
 struct Nothing {}
-
-/// A page of boxes, newest first.
-#[derive(Debug, Deserialize)]
-pub struct Page<R> {
-    /// What was read of each.
-    pub boxes: Vec<R>,
-    /// The `after` of the query for the next page; none on the last.
-    pub next: Option<BoxId>,
-}
 
 /// A client of one daemon. Clones share a connection.
 #[derive(Clone, Debug)]
@@ -128,16 +118,12 @@ impl Client {
         self.http.json(&Call::get(Target::list(query))).await
     }
 
-    /// The same, with what `R` takes of each record: a page may hold 15 MB, most of which a listing
-    /// does not show.
+    /// The same, with only what a listing shows of each: of ten thousand, 4 MB rather than 15.
     ///
     /// # Errors
     /// As for [`Client::list`].
-    pub async fn list_as<R: DeserializeOwned>(
-        &self,
-        query: &ListQuery,
-    ) -> Result<Page<R>, CallError> {
-        self.http.json(&Call::get(Target::list(query))).await
+    pub async fn brief_list(&self, query: &ListQuery) -> Result<BriefList, CallError> {
+        self.http.json(&Call::get(Target::brief_list(query))).await
     }
 
     /// The record of the box that `address` means: an id, a name, or a part of an id.

@@ -27,7 +27,7 @@ pub use attach::{
     AttachHandle, AttachOptions, AttachStream, InputClosed, StreamError, StreamEvent,
 };
 pub use backoff::RetryPolicy;
-pub use client::{Client, Page};
+pub use client::Client;
 pub use connector::{ConnectError, Connecting, Connector, SocketConnector, connect};
 pub use error::CallError;
 pub use events::EventReader;

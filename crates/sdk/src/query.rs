@@ -85,6 +85,10 @@ impl Target {
         encode(&mut self.text, value);
     }
 
+    pub(crate) fn brief_list(query: &ListQuery) -> Self {
+        Self::list(query).with("brief", "true")
+    }
+
     pub(crate) fn list(query: &ListQuery) -> Self {
         let mut target = Self::new("/v1/boxes");
         if !query.states.is_empty() {

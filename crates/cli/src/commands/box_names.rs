@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use minimal_proto::{BoxId, BoxName};
-use minimal_sdk::{Client, ListQuery, Page, SocketConnector};
-use serde::Deserialize;
+use minimal_proto::api::BriefList;
+use minimal_sdk::{Client, ListQuery, SocketConnector};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -17,21 +16,14 @@ const BUDGET: Duration = Duration::from_millis(120);
 /// More names are no help to anyone.
 const MOST: u32 = 500;
 
-/// What completions need of a box.
-#[derive(Debug, Deserialize)]
-struct Named {
-    id: BoxId,
-    name: Option<BoxName>,
-}
-
 /// Prints the names of the newest boxes, one a line; of a box without one the short id. Nothing if no
 /// daemon answers in time: none is started for it, and nobody is there to read an error.
 pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     let Ok(paths) = context.paths() else { return Ok(Exit::Done) };
     let client = Client::new(Arc::new(SocketConnector::new(paths.socket())));
     let query = ListQuery { limit: Some(MOST), ..ListQuery::default() };
-    let Ok(Ok(Page { boxes, .. })) =
-        tokio::time::timeout(BUDGET, client.list_as::<Named>(&query)).await
+    let Ok(Ok(BriefList { boxes, .. })) =
+        tokio::time::timeout(BUDGET, client.brief_list(&query)).await
     else {
         return Ok(Exit::Done);
     };

@@ -2,12 +2,9 @@
 
 use std::path::PathBuf;
 
-use minimal_proto::api::{BoxList, BoxRecord};
-use minimal_proto::spec::BoxType;
-use minimal_proto::{BoxId, BoxName, ByteString, Ending, Health, State, Timestamp};
-use minimal_sdk::{Client, ListQuery, Page};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use minimal_proto::api::{BoxList, BoxRecord, BriefRecord};
+use minimal_proto::{BoxId, ByteString, Health, State, Timestamp};
+use minimal_sdk::{CallError, Client, ListQuery};
 
 use crate::args::{Format, ListArgs};
 use crate::context::Context;
@@ -22,35 +19,41 @@ const ENDED: usize = 20;
 /// The longest page there is.
 const PAGE: u32 = 10_000;
 
-/// What the table shows of a box: of thousands, the rest is not even read.
-#[derive(Debug, Deserialize)]
-struct Listed {
-    id: BoxId,
-    name: Option<BoxName>,
-    #[serde(rename = "type")]
-    box_type: Option<BoxType>,
-    state: Option<State>,
-    health: Health,
-    ending: Option<Ending>,
-    created_at: Option<Timestamp>,
-    host: String,
-}
-
-/// Something that has a place in a list of boxes.
-trait Listing: DeserializeOwned {
+/// Something that has a place in a list of boxes, and how a page of it is asked for.
+trait Listing: Sized {
     /// The box.
     fn id(&self) -> BoxId;
+
+    /// One page, and where the next one begins.
+    async fn page(
+        client: &Client,
+        query: &ListQuery,
+    ) -> Result<(Vec<Self>, Option<BoxId>), CallError>;
 }
 
-impl Listing for Listed {
+impl Listing for BriefRecord {
     fn id(&self) -> BoxId {
         self.id
+    }
+
+    async fn page(
+        client: &Client,
+        query: &ListQuery,
+    ) -> Result<(Vec<Self>, Option<BoxId>), CallError> {
+        client.brief_list(query).await.map(|list| (list.boxes, list.next))
     }
 }
 
 impl Listing for BoxRecord {
     fn id(&self) -> BoxId {
         self.id
+    }
+
+    async fn page(
+        client: &Client,
+        query: &ListQuery,
+    ) -> Result<(Vec<Self>, Option<BoxId>), CallError> {
+        client.list(query).await.map(|list| (list.boxes, list.next))
     }
 }
 
@@ -123,7 +126,7 @@ async fn pages<R: Listing>(
     let mut boxes = Vec::new();
     query.limit = Some(most.map_or(PAGE, |most| u32::try_from(most).unwrap_or(PAGE)));
     loop {
-        let Page { boxes: page, next } = client.list_as(&query).await?;
+        let (page, next) = R::page(client, &query).await?;
         boxes.extend(page);
         if most.is_some_and(|most| boxes.len() >= most) {
             boxes.truncate(most.unwrap_or(boxes.len()));
@@ -141,7 +144,7 @@ fn advance(before: Option<BoxId>, next: Option<BoxId>) -> Option<BoxId> {
     next.filter(|next| Some(*next) != before)
 }
 
-fn table(boxes: &[Listed], now: Timestamp) -> String {
+fn table(boxes: &[BriefRecord], now: Timestamp) -> String {
     let mut table = Table::new(&["ID", "NAME", "TYPE", "STATE", "ENDING", "AGE", "HOST"]);
     for record in boxes {
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
@@ -176,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_table_has_a_row_for_each_box() {
-        let record = |id: &str, state: Option<&str>, health: &str| -> Listed {
+        let record = |id: &str, state: Option<&str>, health: &str| -> BriefRecord {
             serde_json::from_value(serde_json::json!({
                 "schema": "min/v1/box", "id": id, "name": state.map(|_| "web"), "type": state.map(|_| "task"),
                 "state": state, "health": health, "health_reason": null, "ending": null, "parent": null,

@@ -7,6 +7,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 #[cfg(test)]
 use minimal_proto::api::BoxList;
+use minimal_proto::api::BriefRecord;
 use minimal_proto::spec::BoxType;
 use minimal_proto::{BoxId, ByteString, ErrorCode, State as BoxState};
 use serde::Deserialize;
@@ -34,6 +35,9 @@ pub(super) struct ListQuery {
     parent: Option<BoxId>,
     #[serde(default)]
     broken: bool,
+    /// Of each box only what a listing shows.
+    #[serde(default)]
+    brief: bool,
     limit: Option<usize>,
     after: Option<BoxId>,
 }
@@ -106,15 +110,20 @@ pub(super) async fn list(
         if index > 0 {
             body.push(',');
         }
-        match entry {
-            Entry::Ended(ended) => body.push_str(ended.json()),
+        let record = match entry {
+            Entry::Ended(ended) => {
+                body.push_str(if query.brief { ended.brief() } else { ended.json() });
+                continue;
+            }
             Entry::Live(live) => {
                 live.probe();
-                body.push_str(&json(&live_record(&host, live).await));
+                live_record(&host, live).await
             }
-            Entry::Broken(broken) => {
-                body.push_str(&json(&wire::broken(broken.id, &broken.reason, &host.name)));
-            }
+            Entry::Broken(broken) => wire::broken(broken.id, &broken.reason, &host.name),
+        };
+        match query.brief {
+            true => body.push_str(&json(&BriefRecord::from(record))),
+            false => body.push_str(&json(&record)),
         }
     }
     body.push_str(r#"],"next":"#);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use minimal_proto::api::{BoxRecord, LogFigures};
+use minimal_proto::api::{BoxRecord, BriefRecord, LogFigures};
 use minimal_proto::spec::BoxType;
 use minimal_proto::{BoxId, BoxName, ByteString, Ending, Health, State, Timestamp};
 use minimal_store::Record;
@@ -19,8 +19,8 @@ pub(crate) const INTERRUPTED: &str = "interrupted";
 /// The detail that tells that the command may have run all the same.
 pub(crate) const MAY_HAVE_RUN: &str = "may_have_run";
 
-/// A box without an actor. Its record is held as the JSON that listings consist of, so that listing
-/// many is copying text.
+/// A box without an actor. Its record is held as the JSON that listings consist of, whole and brief, so
+/// that listing many is copying text.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) id: BoxId,
@@ -37,6 +37,7 @@ pub(crate) struct Ended {
     /// When it is to be reaped; none: when somebody says so.
     pub(crate) reap_at: Option<Timestamp>,
     json: Box<str>,
+    brief: Box<str>,
 }
 
 impl Ended {
@@ -45,6 +46,7 @@ impl Ended {
         let ending = record.ending.as_ref()?;
         let wire = wire::record(record, facts, health(record), log, host);
         let json = serde_json::to_string(&wire).expect("a record has string keys only");
+        let brief = serde_json::to_string(&BriefRecord::from(wire)).expect("so has a part of it");
         let ended_at = record.ended_at.unwrap_or(ending.at());
         Some(Self {
             id: record.id,
@@ -58,12 +60,18 @@ impl Ended {
             interrupted: says(ending, INTERRUPTED) && !says(ending, MAY_HAVE_RUN),
             reap_at: record.remove.then(|| later(ended_at, REMOVE_AFTER)),
             json: json.into_boxed_str(),
+            brief: brief.into_boxed_str(),
         })
     }
 
     /// The record as JSON.
     pub(crate) fn json(&self) -> &str {
         &self.json
+    }
+
+    /// What a listing shows of it, as JSON.
+    pub(crate) fn brief(&self) -> &str {
+        &self.brief
     }
 
     /// The record.

@@ -257,6 +257,13 @@ impl Ending {
         self
     }
 
+    /// The same without further facts, for listings.
+    #[must_use]
+    pub fn without_detail(mut self) -> Self {
+        self.detail = Map::new();
+        self
+    }
+
     /// Why it ended.
     #[must_use]
     pub fn reason(&self) -> Reason {

@@ -16,6 +16,8 @@ async fn a_box_is_created_runs_and_ends() {
     assert_eq!((status, &record["state"]), (200, &Value::from("running")));
     assert_eq!(record["name"], "sh-1");
     assert_eq!(record["program"], "/bin/sh");
+    let brief = world.call("GET", "/v1/boxes?brief=true").await.1["boxes"][0].clone();
+    assert_eq!((&brief["name"], &brief["state"]), (&"sh-1".into(), &"running".into()));
     let (status, error) = world.call("GET", &format!("{path}/wait?timeout_ms=1")).await;
     assert_eq!((status, &error["code"]), (408, &Value::from("wait_timeout")));
 
@@ -30,6 +32,14 @@ async fn a_box_is_created_runs_and_ends() {
     let list = world.call("GET", "/v1/boxes?state=exited").await.1;
     assert_eq!(list["boxes"][0]["id"], record["id"]);
     assert_eq!(list["next"], Value::Null);
+    let brief = world.call("GET", "/v1/boxes?brief=true").await.1["boxes"][0].clone();
+    for (key, value) in brief.as_object().unwrap() {
+        if key != "ending" {
+            assert_eq!(*value, record[key], "{key}");
+        }
+    }
+    assert_eq!(brief["ending"]["exit_code"], 42);
+    assert!(brief["enforcement"].is_null() && brief["ending"]["detail"]["log_end"].is_null());
 
     let (status, _) = world.call("DELETE", &path).await;
     assert_eq!(status, 200);
