@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use minimal_proto::Spec;
 use rustix::fs::{Mode, OFlags};
 
+use crate::log::LogHome;
 use crate::{disk_usage, regular};
 
 pub(crate) const SPEC: &str = "spec.json";
@@ -14,6 +15,7 @@ pub(crate) const GENERATION: &str = "generation";
 pub(crate) const JOURNAL: &str = "journal.ndjson";
 pub(crate) const LIFE_LOCK: &str = "life.lock";
 pub(crate) const LOG: &str = "log";
+pub(crate) const EXECS: &str = "execs";
 pub(crate) const FILES: &str = "fs";
 
 /// The longest `spec.json`, in bytes. Arguments and environment are at most 6 MiB (execve(2)), and
@@ -189,5 +191,15 @@ impl BoxDir {
             .and_then(|file| regular::read_bounded(&file, limit))
             .map_err(|source| BoxDirError::Read { path: path(), source })?;
         bytes.ok_or_else(|| BoxDirError::TooLong { path: path(), limit })
+    }
+}
+
+impl LogHome for BoxDir {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn dir_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }

@@ -6,6 +6,7 @@
 //!                   /journal.ndjson  append-only events                      journal, record
 //!                   /life.lock       who is alive                            locks
 //!                   /log/            output, addressed by offset             log
+//!                   /execs/<id>/     further commands run in it              exec_dir
 //! ```
 //!
 //! Everything is synchronous and works relative to directory descriptors. Nothing that is read is
@@ -16,6 +17,7 @@
 
 pub mod box_dir;
 mod disk_usage;
+pub mod exec_dir;
 #[cfg(test)]
 mod fixture;
 pub mod hook;
@@ -28,10 +30,12 @@ pub mod remove;
 pub mod state_dir;
 
 pub use box_dir::{BoxDir, BoxDirError};
+pub use exec_dir::{ExecDir, ExecDirError, Unsaved};
 pub use journal::{JournalError, JournalReader, JournalWriter};
 pub use locks::{DaemonLock, Holders, LifeLock, LockError, daemon, try_lock_daemon};
 pub use log::{
-    Appended, Chunk, FrameOut, LogError, LogReader, LogWriter, figures, since_offset, tail_offset,
+    Appended, Chunk, FrameOut, LogError, LogHome, LogReader, LogWriter, figures, since_offset,
+    tail_offset,
 };
 pub use record::{Denied, Record};
 pub use state_dir::{BlankDir, CreateError, Entry, ListError, ReapError, StateDir, StateDirError};

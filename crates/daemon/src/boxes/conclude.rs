@@ -10,10 +10,11 @@ use std::path::Path;
 use minimal_linux::socket;
 use minimal_proto::api::LogFigures;
 use minimal_proto::ending::{Observer, StartFault};
+use minimal_proto::error::Chain;
 use minimal_proto::{BoxId, Ending, Event, EventData, State, Timestamp};
 use minimal_store::{
-    BoxDir, Holders, JournalError, JournalReader, JournalWriter, LifeLock, LockError, LogError,
-    Record, hook,
+    BoxDir, ExecDir, Holders, JournalError, JournalReader, JournalWriter, LifeLock, LockError,
+    LogError, Record, hook,
 };
 use serde_json::json;
 
@@ -102,6 +103,11 @@ pub(crate) fn conclude(
         return Ok(Conclusion::Ended { record: Box::new(record), log, written: false });
     }
     hook::point("daemon.reconcile.before_lost")?;
+    // Before the box's own ending, after which nobody looks. One that cannot be written must not cost
+    // the box its ending: an exec of an ended box without an ending is lost, written or not.
+    if let Err(error) = ExecDir::conclude_all(dir, Timestamp::now()) {
+        tracing::warn!(box_id = %record.id, error = %Chain(&error), "an exec's ending cannot be written");
+    }
     let mut journal = JournalWriter::open(dir)?;
     let begun = lock.has_begun()?;
     let data = ending_event(&record, events.last(), absence, begun, log, boot_id);

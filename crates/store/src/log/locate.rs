@@ -11,9 +11,9 @@ use minimal_proto::api::LogFigures;
 use minimal_proto::stream::Stream;
 use rustix::fs::OFlags;
 
-use super::LogError;
 use super::segment::{self, Walk};
-use crate::box_dir::{BoxDir, LOG};
+use super::{LogError, LogHome};
+use crate::box_dir::LOG;
 
 /// The offset from which the last `lines` lines before `end` follow. With `stream`, only its lines
 /// count; what other streams wrote meanwhile follows too. A last line without a newline counts, and
@@ -22,7 +22,7 @@ use crate::box_dir::{BoxDir, LOG};
 /// # Errors
 /// The log cannot be read.
 pub fn tail_offset(
-    dir: &BoxDir,
+    dir: &impl LogHome,
     end: u64,
     lines: u64,
     stream: Option<Stream>,
@@ -73,7 +73,7 @@ pub fn tail_offset(
 ///
 /// # Errors
 /// The log cannot be read.
-pub fn since_offset(dir: &BoxDir, end: u64, since: Timestamp) -> Result<u64, LogError> {
+pub fn since_offset(dir: &impl LogHome, end: u64, since: Timestamp) -> Result<u64, LogError> {
     let log = Segments::open(dir)?;
     // The last segment that begins with older output.
     let mut before = None;
@@ -104,7 +104,7 @@ pub fn since_offset(dir: &BoxDir, end: u64, since: Timestamp) -> Result<u64, Log
 ///
 /// # Errors
 /// The log cannot be read.
-pub fn figures(dir: &BoxDir) -> Result<LogFigures, LogError> {
+pub fn figures(dir: &impl LogHome) -> Result<LogFigures, LogError> {
     let log = Segments::open(dir)?;
     let mut end = 0;
     let mut kept = 0;
@@ -151,7 +151,7 @@ struct Segments {
 }
 
 impl Segments {
-    fn open(dir: &BoxDir) -> Result<Self, LogError> {
+    fn open(dir: &impl LogHome) -> Result<Self, LogError> {
         let path = dir.path().join(LOG);
         let error = |source| LogError::Open { path: path.clone(), source };
         let log = segment::open_dir(dir).map_err(error)?;

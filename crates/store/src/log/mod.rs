@@ -14,7 +14,9 @@ mod tests;
 mod writer;
 
 use std::io;
-use std::path::PathBuf;
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub use locate::{figures, since_offset, tail_offset};
 pub use reader::{Chunk, FrameOut, LogReader};
@@ -24,6 +26,24 @@ pub use writer::{Appended, LogWriter};
 /// The first bytes of output are never dropped for their age, so that how a box began can always
 /// be seen: 1 MiB.
 pub const HEAD: u64 = 1 << 20;
+
+/// A directory that has a log: a box's or an exec's, held open.
+pub trait LogHome {
+    /// Where it was opened, for messages.
+    fn path(&self) -> &Path;
+    /// The open directory.
+    fn dir_fd(&self) -> BorrowedFd<'_>;
+}
+
+impl<T: LogHome> LogHome for Arc<T> {
+    fn path(&self) -> &Path {
+        (**self).path()
+    }
+
+    fn dir_fd(&self) -> BorrowedFd<'_> {
+        (**self).dir_fd()
+    }
+}
 
 /// The log cannot be opened or read.
 #[derive(Debug, thiserror::Error)]

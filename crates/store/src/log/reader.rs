@@ -11,10 +11,10 @@ use minimal_proto::stream::Stream;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::LogError;
 use super::frame::{Header, MAX_PAYLOAD, OVERHEAD, Parsed, parse};
 use super::segment;
-use crate::box_dir::{BoxDir, LOG};
+use super::{LogError, LogHome};
+use crate::box_dir::LOG;
 
 /// The most that is read at a time: a frame always fits.
 const READ: usize = 2 * (MAX_PAYLOAD + OVERHEAD);
@@ -69,7 +69,7 @@ impl LogReader {
     ///
     /// # Errors
     /// `from` is past the end, or the process has no descriptor left.
-    pub fn open(dir: &BoxDir, from: u64, end: u64) -> Result<Self, LogError> {
+    pub fn open(dir: &impl LogHome, from: u64, end: u64) -> Result<Self, LogError> {
         if from > end {
             return Err(LogError::PastEnd { from, end });
         }

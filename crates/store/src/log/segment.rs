@@ -9,8 +9,9 @@ use std::os::unix::fs::FileExt as _;
 use rustix::fs::{Dir, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::LogHome;
 use super::frame::{HEADER, Header, TRAILER};
-use crate::box_dir::{BoxDir, LOG};
+use crate::box_dir::LOG;
 use crate::regular;
 
 const SUFFIX: &str = ".seg";
@@ -31,7 +32,7 @@ fn parse_name(name: &OsStr) -> Option<u64> {
 }
 
 /// Opens the log's directory; `None` if there is none.
-pub(super) fn open_dir(dir: &BoxDir) -> io::Result<Option<OwnedFd>> {
+pub(super) fn open_dir(dir: &impl LogHome) -> io::Result<Option<OwnedFd>> {
     open_dir_at(dir.dir_fd())
 }
 

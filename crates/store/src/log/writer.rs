@@ -15,8 +15,8 @@ use rustix::io::Errno;
 
 use super::frame::{HEADER, Header, MAX_PAYLOAD, TRAILER};
 use super::segment::{self, Walk};
-use super::{HEAD, LogError};
-use crate::box_dir::{BoxDir, LOG};
+use super::{HEAD, LogError, LogHome};
+use crate::box_dir::LOG;
 use crate::hook;
 use crate::regular::{self, PRIVATE_DIR};
 
@@ -100,7 +100,7 @@ impl LogWriter {
     /// # Errors
     /// `log/` is not a directory, or no segment can be opened as a regular file for writing: such
     /// a box is not started.
-    pub fn create_or_open(dir: &BoxDir, log_max: u64) -> Result<Self, LogError> {
+    pub fn create_or_open(dir: &impl LogHome, log_max: u64) -> Result<Self, LogError> {
         let path = dir.path().join(LOG);
         let open_error = |source| LogError::Open { path: path.clone(), source };
         let box_dir = dir.dir_fd().try_clone_to_owned().map_err(open_error)?;
@@ -348,7 +348,6 @@ impl LogWriter {
     }
 }
 
-/// Makes and opens `log/`.
 /// Makes the log of a box to come: its directory, and a first segment without a frame.
 pub(crate) fn create(box_dir: BorrowedFd<'_>) -> io::Result<()> {
     rustix::fs::mkdirat(box_dir, LOG, PRIVATE_DIR)?;
@@ -356,6 +355,7 @@ pub(crate) fn create(box_dir: BorrowedFd<'_>) -> io::Result<()> {
     regular::create(log.as_fd(), &segment::name(0)).map(drop)
 }
 
+/// Makes and opens `log/`.
 fn make_dir(box_dir: &OwnedFd) -> io::Result<OwnedFd> {
     if let Some(log) = segment::open_dir_at(box_dir.as_fd())? {
         return Ok(log);
