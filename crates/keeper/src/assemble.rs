@@ -163,7 +163,13 @@ impl Assembly {
             Step::Loopback => network::loopback_up(),
             // Init goes on to pass signals to everything in the box, and to nothing else.
             Step::DropPrivileges => {
-                creds::drop_privileges(CapabilitySet::KILL, CapabilitySet::empty())
+                // Without it a box's only user is as good as init.
+                let kept = if Wall::Hidden.stands() {
+                    CapabilitySet::KILL
+                } else {
+                    CapabilitySet::empty()
+                };
+                creds::drop_privileges(kept, CapabilitySet::empty())
             }
         }
     }

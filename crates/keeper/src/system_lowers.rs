@@ -11,6 +11,7 @@ use rustix::fs::CWD;
 
 use crate::plan::HOST_DIRECTORIES;
 use crate::users::{RANGE, Users};
+use crate::walls::Wall;
 
 /// Databases of what is installed, by package manager: world-readable like what they speak of.
 const DATABASES: [&str; 3] = ["var/lib/dpkg", "var/lib/rpm", "var/lib/pacman"];
@@ -62,7 +63,8 @@ impl SystemLowers {
         self.all.push(Lower { path: "etc", mount: etc, is_owned: true });
         let owned = HOST_DIRECTORIES.into_iter().chain(DATABASES);
         let owned = owned.filter(|path| !ADMINISTRATORS.contains(path)).map(|path| (path, true));
-        for (path, is_owned) in owned.chain(ADMINISTRATORS.map(|path| (path, false))) {
+        let owns_all = !Wall::Administrators.stands();
+        for (path, is_owned) in owned.chain(ADMINISTRATORS.map(|path| (path, owns_all))) {
             let host = Path::new("/").join(path);
             if !host.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
                 continue;

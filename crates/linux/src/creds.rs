@@ -5,25 +5,30 @@ use std::io;
 use rustix::process::{DumpableBehavior, Gid, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
+/// Gives up our supplementary groups where the user namespace allows it; the answer says whether.
+/// Before [`become_user`]: after it the privilege is gone.
+///
+/// # Errors
+/// What setgroups(2) says.
+pub fn give_up_groups() -> io::Result<GroupsKept> {
+    match rustix::thread::set_thread_groups(&[]) {
+        Ok(()) => Ok(GroupsKept::No),
+        // A namespace whose setgroups file says "deny" always answers this (user_namespaces(7)).
+        Err(rustix::io::Errno::PERM) => Ok(GroupsKept::Yes),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Becomes user `uid` and group `gid` of our user namespace, for this process's only thread.
-/// Supplementary groups are given up where the namespace allows it; the answer says whether.
 ///
 /// # Errors
 /// What setresgid(2) or setresuid(2) says; `EINVAL` for an id that is not mapped.
-pub fn become_user(uid: u32, gid: u32) -> io::Result<GroupsKept> {
-    // Groups first: without privilege over the group map the call is refused, and after setresuid
-    // it would be too. A namespace whose setgroups file says "deny" always answers EPERM
-    // (user_namespaces(7)).
-    let groups = match rustix::thread::set_thread_groups(&[]) {
-        Ok(()) => GroupsKept::No,
-        Err(rustix::io::Errno::PERM) => GroupsKept::Yes,
-        Err(error) => return Err(error.into()),
-    };
+pub fn become_user(uid: u32, gid: u32) -> io::Result<()> {
+    // The group first: without privilege over the group map the call is refused.
     let gid = Gid::from_raw(gid);
     rustix::thread::set_thread_res_gid(gid, gid, gid)?;
     let uid = Uid::from_raw(uid);
-    rustix::thread::set_thread_res_uid(uid, uid, uid)?;
-    Ok(groups)
+    Ok(rustix::thread::set_thread_res_uid(uid, uid, uid)?)
 }
 
 /// Has what this process makes in file systems belong to this user and group of our user namespace,
@@ -98,4 +103,13 @@ fn last_capability() -> io::Result<u32> {
 /// What prctl(2) says.
 pub fn hide_from_others() -> io::Result<()> {
     Ok(rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}
+
+/// Undoes [`hide_from_others`], and what a change of user does of itself: for tests that show what
+/// hiding is good for.
+///
+/// # Errors
+/// What prctl(2) says.
+pub fn show_to_others() -> io::Result<()> {
+    Ok(rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?)
 }

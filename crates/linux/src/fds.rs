@@ -34,6 +34,24 @@ pub fn close_on_exec_from(first: RawFd) -> io::Result<()> {
     close_range(first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
 }
 
+/// Marks every open descriptor from `first` on to survive an exec: for tests that show what
+/// [`close_on_exec_from`] is good for.
+///
+/// # Errors
+/// What listing /proc/self/fd says.
+pub fn keep_on_exec_from(first: RawFd) -> io::Result<()> {
+    for entry in std::fs::read_dir("/proc/self/fd")? {
+        let name = entry?.file_name();
+        if let Some(number) = name.to_str().and_then(|name| name.parse::<RawFd>().ok())
+            && number >= first
+        {
+            // SAFETY: F_SETFD takes any number and any flags; one that is not open is refused.
+            unsafe { libc::fcntl(number, libc::F_SETFD, 0) };
+        }
+    }
+    Ok(())
+}
+
 fn close_range(first: u32, last: u32, flags: u32) -> io::Result<()> {
     // SAFETY: close_range(2) takes any numbers. That no closed descriptor is used again is what
     // the callers' documentation asks for.

@@ -36,6 +36,15 @@ pub fn execute_read_only(path: &Path, argv: &[CString]) -> io::Error {
     }
 }
 
+/// The same from the file itself: for tests that show what the copy is good for.
+#[must_use]
+pub fn execute_as_it_is(path: &Path, argv: &[CString]) -> io::Error {
+    match File::open(path) {
+        Ok(file) => execute(file.as_fd(), argv),
+        Err(error) => error,
+    }
+}
+
 /// A read-only mount of the file alone, attached nowhere: no memory, and read-only for ever.
 fn detached_mount(path: &Path, ours: &File) -> io::Result<OwnedFd> {
     let mount = clone_tree(rustix::fs::CWD, path, Reach::One)?;

@@ -54,6 +54,24 @@ impl Child {
         self.wait(0)?.ok_or_else(|| io::Error::from_raw_os_error(libc::ECHILD))
     }
 
+    /// Whether a signal has stopped it. Its owner may still wait for its end.
+    ///
+    /// # Errors
+    /// What waitid(2) says; `ECHILD` once it is reaped.
+    pub fn is_stopped(&self) -> io::Result<bool> {
+        let id = libc::id_t::try_from(self.pidfd.as_raw_fd())
+            .map_err(|_negative| io::Error::from_raw_os_error(libc::EBADF))?;
+        // SAFETY: an all-zero siginfo_t is a valid value; waitid leaves it so if nothing happened.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        let options = libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+        // SAFETY: `info` is a valid place for the kernel to write to.
+        if unsafe { libc::waitid(libc::P_PIDFD, id, &raw mut info, options) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: after a successful waitid the siginfo_t holds a pid, zero if nothing happened.
+        Ok(unsafe { info.si_pid() } != 0)
+    }
+
     fn wait(&mut self, flags: i32) -> io::Result<Option<Observed>> {
         let id = libc::id_t::try_from(self.pidfd.as_raw_fd())
             .map_err(|_negative| io::Error::from_raw_os_error(libc::EBADF))?;
@@ -153,6 +171,21 @@ pub fn reap_orphans() -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stopped_child_is_told_from_one_that_runs() {
+        let mut process = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let child = Child::adopt(i32::try_from(process.id()).unwrap()).unwrap();
+        assert!(!child.is_stopped().unwrap());
+        child.signal(Signal::from_number(libc::SIGSTOP).unwrap()).unwrap();
+        while !child.is_stopped().unwrap() {
+            std::thread::yield_now();
+        }
+        assert!(child.is_stopped().unwrap(), "asking changes nothing");
+        process.kill().unwrap();
+        process.wait().unwrap();
+        assert!(child.is_stopped().is_err());
+    }
 
     #[test]
     fn the_kernels_three_kinds_are_told_apart_and_no_other_is_guessed() {

@@ -17,6 +17,7 @@ use super::report::{self, Report};
 use crate::assemble::{Assembly, HeldFiles};
 use crate::plan::Step;
 use crate::users::Users;
+use crate::walls;
 
 /// The keeper's word that the maps are written.
 pub(crate) const RELEASE: u8 = b'r';
@@ -77,10 +78,11 @@ fn prepare(lifeline: BorrowedFd<'_>, users: Users) -> io::Result<GroupsKept> {
         exit_now(0);
     }
     title::set("min-blank").ok();
-    let groups = creds::become_user(users.init_id(), users.init_id())?;
+    let groups = walls::give_up_groups()?;
+    creds::become_user(users.init_id(), users.init_id())?;
     // The change of user made us visible again and forgot the parent-death signal, so both come
     // after it. The lifeline covers the moment between our clone and now.
-    creds::hide_from_others()?;
+    walls::hide()?;
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     Ok(groups)

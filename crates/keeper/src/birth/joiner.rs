@@ -17,11 +17,15 @@ use super::identity::Identity;
 use super::{BirthError, at, readable_before};
 use crate::assemble::{Assembly, GivenMounts};
 use crate::plan::Plan;
-use crate::walls::Wall;
+use crate::walls::{self, Wall};
 
 /// A report of joiner or entrypoint: a tag, a detail, and a number (pid or errno), so small that a
 /// write to a pipe is whole (pipe(7), PIPE_BUF).
 type Record = [u8; 6];
+
+/// How long a start may seem to hang before it is asked whether it was stopped by a signal: longer than
+/// one takes as a rule, and no wait to a person.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 const ENTRYPOINT_PID: u8 = 1;
 const ABOUT_TO_EXEC: u8 = 2;
@@ -69,24 +73,24 @@ pub(super) fn start(
     limit: Duration,
 ) -> Result<Child, BirthError> {
     hook::point("keeper.birth.before_exec").map_err(at("enter the box"))?;
+    let inside = hook::ahead("keeper.birth.inside");
     let (reader, writer) = io::pipe().map_err(at("make a pipe"))?;
     let mut joiner = match fork().map_err(at("make the process that enters the box"))? {
         Forked::Child => {
             drop(reader);
-            let failure = join_and_execute(init, order, given, streams, &writer);
+            let failure = join_and_execute(init, order, given, streams, (&writer, &inside));
             report(&writer, &failure);
             exit_now(127)
         }
         Forked::Parent(child) => child,
     };
     // The last unmount of an overlay writes its file system's pages to disk: not ours to wait for.
-    drop((writer, given));
+    drop((writer, given, inside));
     let outcome = Outcome::read(reader, Instant::now() + limit);
     // A joiner that hangs must not outlive the attempt.
     joiner.signal(minimal_proto::Signal::KILL).ok();
     joiner.reap().map_err(at("wait for the process that entered the box"))?;
-    let mut entrypoint =
-        outcome.pid.map(Child::adopt).transpose().map_err(at("watch the entrypoint"))?;
+    let mut entrypoint = outcome.entrypoint.transpose().map_err(at("watch the entrypoint"))?;
     let failure = match (outcome.failure, &entrypoint) {
         (None, Some(_)) if outcome.about_to_exec => match hook::point("keeper.birth.after_exec") {
             Ok(()) => return Ok(entrypoint.take().expect("it was just there")),
@@ -110,6 +114,7 @@ enum Failure {
     Step(usize, i32),
     Plan(usize, i32),
     Exec(ExecFault),
+    Stopped,
     Limit,
 }
 
@@ -124,11 +129,11 @@ fn join_and_execute(
     order: &Order<'_>,
     given: GivenMounts,
     streams: [BorrowedFd<'_>; 3],
-    writer: &io::PipeWriter,
+    (writer, inside): (&io::PipeWriter, &hook::Ahead),
 ) -> Failure {
     let attempt = || -> Result<std::convert::Infallible, Failure> {
         // Before the first moment in which anything in the box could see us.
-        creds::hide_from_others().map_err(step(0))?;
+        walls::hide().map_err(step(0))?;
         namespaces::join(init, order.network).map_err(step(1))?;
         finish(order, given)?;
         if let Some(pid) = fork_sibling().map_err(step(2))? {
@@ -138,6 +143,7 @@ fn join_and_execute(
             exit_now(0);
         }
         become_entrypoint(order, streams)?;
+        inside.pass();
         write(writer, [ABOUT_TO_EXEC, 0, 0, 0, 0, 0]);
         Err(Failure::Exec(order.program.execute(order.path)))
     };
@@ -151,7 +157,7 @@ fn join_and_execute(
 fn finish(order: &Order<'_>, given: GivenMounts) -> Result<(), Failure> {
     // As its init made the rest. The change made us visible again.
     creds::make_files_as(order.init_id, order.init_id)
-        .and_then(|()| creds::hide_from_others())
+        .and_then(|()| walls::hide())
         .map_err(step(1))?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let mut assembly = Assembly::entered(given).map_err(step(1))?;
@@ -166,9 +172,10 @@ fn finish(order: &Order<'_>, given: GivenMounts) -> Result<(), Failure> {
 fn become_entrypoint(order: &Order<'_>, streams: [BorrowedFd<'_>; 3]) -> Result<(), Failure> {
     let user = || -> io::Result<()> {
         let account = &order.identity.account;
+        walls::give_up_groups()?;
         creds::become_user(account.uid, account.gid)?;
         // The change of user made us visible again.
-        creds::hide_from_others()?;
+        walls::hide()?;
         // Its own session and group: a signal for it reaches it and its children, and nobody else.
         rustix::process::setsid()?;
         Ok(())
@@ -179,7 +186,7 @@ fn become_entrypoint(order: &Order<'_>, streams: [BorrowedFd<'_>; 3]) -> Result<
         for (stream, number) in streams.into_iter().zip(0..) {
             fds::set_standard(stream, number)?;
         }
-        fds::close_on_exec_from(3)?;
+        walls::close_on_exec()?;
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         limits::set_for_box(order.process_limit);
         let capabilities = order.identity.capabilities();
@@ -227,7 +234,7 @@ fn report(writer: &io::PipeWriter, failure: &Failure) {
             };
             (EXEC_FAILED, detail, errno)
         }
-        Failure::Limit => return,
+        Failure::Stopped | Failure::Limit => return,
     };
     let mut record: Record = [tag, detail, 0, 0, 0, 0];
     record[2..].copy_from_slice(&number.to_le_bytes());
@@ -236,7 +243,7 @@ fn report(writer: &io::PipeWriter, failure: &Failure) {
 
 /// Everything the pipe said.
 struct Outcome {
-    pid: Option<i32>,
+    entrypoint: Option<io::Result<Child>>,
     about_to_exec: bool,
     failure: Option<Failure>,
 }
@@ -244,11 +251,18 @@ struct Outcome {
 impl Outcome {
     /// Reads until the pipe ends: by the exec, which closes it, or by the death of all who hold it.
     fn read(mut reader: io::PipeReader, deadline: Instant) -> Self {
-        let mut outcome = Self { pid: None, about_to_exec: false, failure: None };
+        let mut outcome = Self { entrypoint: None, about_to_exec: false, failure: None };
         let mut record: Record = [0; 6];
         loop {
-            match readable_before(reader.as_fd(), deadline) {
+            // What is in the box may stop it: it is one of its own users, and will be one of its processes.
+            let look = deadline.min(Instant::now() + LOOK_EVERY);
+            match readable_before(reader.as_fd(), look) {
                 Ok(true) => {}
+                Ok(false) if outcome.is_stopped() => {
+                    outcome.failure = Some(Failure::Stopped);
+                    return outcome;
+                }
+                Ok(false) if Instant::now() < deadline => continue,
                 Ok(false) | Err(_) => {
                     outcome.failure = Some(Failure::Limit);
                     return outcome;
@@ -260,7 +274,7 @@ impl Outcome {
             let [tag, detail, number @ ..] = record;
             let number = i32::from_le_bytes(number);
             match tag {
-                ENTRYPOINT_PID => outcome.pid = Some(number),
+                ENTRYPOINT_PID => outcome.entrypoint = Some(Child::adopt(number)),
                 ABOUT_TO_EXEC => outcome.about_to_exec = true,
                 STEP_FAILED => outcome.failure = Some(Failure::Step(usize::from(detail), number)),
                 PLAN_FAILED => outcome.failure = Some(Failure::Plan(usize::from(detail), number)),
@@ -280,9 +294,19 @@ impl Outcome {
     }
 }
 
+impl Outcome {
+    fn is_stopped(&self) -> bool {
+        matches!(&self.entrypoint, Some(Ok(entrypoint)) if entrypoint.is_stopped().unwrap_or(false))
+    }
+}
+
 impl Failure {
     fn into_error(self, order: &Order<'_>) -> BirthError {
         match self {
+            Self::Stopped => BirthError::new(
+                "execute the program",
+                &io::Error::other("its process was stopped by a signal before it could"),
+            ),
             Self::Limit => BirthError::new("enter the box", &io::ErrorKind::TimedOut.into()),
             Self::Step(number, errno) => {
                 let step = STEPS.get(number).copied().unwrap_or("enter the box");

@@ -20,6 +20,7 @@ use super::process::{failed, refused};
 use super::{ARGV0, Greeting};
 use crate::subordinate::Subordinate;
 use crate::users::{RANGE, Users};
+use crate::walls::Wall;
 
 /// Marks the second execution, from the read-only copy of our file. What follows it is an [`Outer`].
 const SECOND: &str = "--second";
@@ -55,6 +56,9 @@ impl Outer {
         match self {
             Self::Subordinate => Ok(Users::Subordinate),
             Self::Same if namespaces::is_initial_user_namespace() => {
+                if !Wall::HostRoot.stands() {
+                    return Ok(Users::Range { base: 0 });
+                }
                 let read = |path| std::fs::read_to_string(path).unwrap_or_default();
                 let taken = [read("/etc/subuid"), read("/etc/subgid")].join("\n");
                 Users::reserve(&taken).ok_or_else(|| Greeting::Isolation {
@@ -117,10 +121,12 @@ pub(super) fn enter(arguments: &[OsString]) -> Result<(), Greeting> {
         .filter_map(|argument| CString::new(argument).ok())
         .collect();
     // Standard input goes on being the daemon's socket across the exec.
-    Err(failed("execute our own file from a read-only copy")(own_file::execute_read_only(
-        &executable,
-        &argv,
-    )))
+    let execute = if Wall::OwnExecutable.stands() {
+        own_file::execute_read_only
+    } else {
+        own_file::execute_as_it_is
+    };
+    Err(failed("execute our own file from a read-only copy")(execute(&executable, &argv)))
 }
 
 fn enter_alone() -> Result<(), Greeting> {

@@ -2,8 +2,11 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+
+use rustix::event::{PollFd, PollFlags, poll};
 
 use super::POINTS;
 
@@ -28,6 +31,40 @@ pub fn point(name: &'static str) -> io::Result<()> {
     match directory() {
         Some(directory) => pass(directory, name),
         None => Ok(()),
+    }
+}
+
+/// A point that is passed later, by a process that does not see the directory any more.
+#[derive(Debug)]
+pub struct Ahead {
+    name: &'static str,
+    hits: Option<File>,
+    pause: Option<File>,
+}
+
+/// Looks up what a test asked for at a point that is passed later.
+#[must_use]
+pub fn ahead(name: &'static str) -> Ahead {
+    debug_assert!(POINTS.contains(&name), "`{name}` is not in POINTS");
+    let Some(directory) = directory() else { return Ahead { name, hits: None, pause: None } };
+    // Without waiting for a writer here: that is for the moment it is passed.
+    let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let open = |order| OpenOptions::new().read(true).custom_flags(flags).open(order).ok();
+    let hits = OpenOptions::new().append(true).create(true).open(directory.join("hits"));
+    Ahead { name, hits: hits.ok(), pause: consume(directory, name, "pause").and_then(open) }
+}
+
+impl Ahead {
+    /// Passes it.
+    pub fn pass(&self) {
+        if let Some(mut hits) = self.hits.as_ref() {
+            let _unrecorded = hits.write_all(format!("{}\n", self.name).as_bytes());
+        }
+        if let Some(pause) = &self.pause {
+            // Until a writer has been there and has gone (poll(2), POLLHUP).
+            let mut fds = [PollFd::new(pause, PollFlags::empty())];
+            while matches!(poll(&mut fds, None), Err(rustix::io::Errno::INTR)) {}
+        }
     }
 }
 

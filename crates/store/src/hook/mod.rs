@@ -6,6 +6,9 @@
 //! - `<dir>/a.b.kill` ends the process by SIGKILL,
 //! - `<dir>/a.b.pause`, a FIFO, holds the process until its writer closes it.
 //!
+//! A point that is passed inside a box, where the directory cannot be seen, is looked up before
+//! ([`ahead`]) and can only be watched and paused.
+//!
 //! Each of these is used up by one pass: it is renamed to `….fired` first. `<dir>/a.b.fails` makes
 //! every pass fail, and `<dir>/wall.down` takes down a protection of that name ([`is_down`]).
 
@@ -31,6 +34,7 @@ pub const POINTS: &[&str] = &[
     "keeper.birth.locked",
     "keeper.birth.before_exec",
     "keeper.birth.after_exec",
+    "keeper.birth.inside",
     "keeper.copy.before",
     "keeper.copy.copying",
     "keeper.copy.after",
@@ -78,7 +82,28 @@ pub fn is_down(_wall: &str) -> bool {
     false
 }
 
+/// A point that is passed later, by a process that does not see the directory any more.
+#[cfg(not(feature = "testhooks"))]
+#[derive(Debug)]
+pub struct Ahead;
+
+#[cfg(not(feature = "testhooks"))]
+impl Ahead {
+    /// Passes it.
+    #[inline]
+    pub fn pass(&self) {}
+}
+
+/// Looks up what a test asked for at a point that is passed later.
+#[cfg(not(feature = "testhooks"))]
+#[inline]
+#[must_use]
+pub fn ahead(name: &'static str) -> Ahead {
+    debug_assert!(POINTS.contains(&name), "`{name}` is not in POINTS");
+    Ahead
+}
+
 #[cfg(feature = "testhooks")]
 mod active;
 #[cfg(feature = "testhooks")]
-pub use active::{is_down, point};
+pub use active::{Ahead, ahead, is_down, point};
