@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use minimal_keeper::nursery::{Nursery, NurseryError};
+use minimal_keeper::nursery::{Forked, KeeperProcess, Nursery, NurseryError};
 use minimal_proto::api::Isolation;
 use minimal_proto::error::Chain;
 use minimal_proto::{BoxId, ErrorBody, ErrorCode};
@@ -13,6 +13,15 @@ use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
 use crate::stock::Stock;
+
+/// A keeper that waits for its `Start`.
+#[derive(Debug)]
+pub(crate) struct Launched {
+    /// Its control connection.
+    pub(crate) connection: UnixStream,
+    /// Its process, where there is one.
+    pub(crate) process: Option<KeeperProcess>,
+}
 
 /// Makes keepers. All calls but `remove` block for milliseconds at most.
 pub(crate) trait KeeperLauncher: std::fmt::Debug + Send + Sync {
@@ -22,12 +31,11 @@ pub(crate) trait KeeperLauncher: std::fmt::Debug + Send + Sync {
     /// Why they cannot.
     fn prepare(&self) -> Result<(), LaunchError>;
 
-    /// The control connection of a keeper that waits for its `Start`: one made ahead, or one that is
-    /// made now.
+    /// A keeper that waits for its `Start`: one made ahead, or one that is made now.
     ///
     /// # Errors
     /// There is no keeper.
-    fn launch(&self) -> Result<UnixStream, LaunchError>;
+    fn launch(&self) -> Result<Launched, LaunchError>;
 
     /// Whether a keeper is ready.
     fn is_ready(&self) -> bool;
@@ -115,8 +123,8 @@ pub(crate) fn is_shortage(errno: i32) -> bool {
 pub(crate) struct NurseryLauncher {
     state_dir: PathBuf,
     nursery: Mutex<Option<Arc<Nursery>>>,
-    /// Connections of keepers that wait for a box. Dropped, they end.
-    spares: Stock<UnixStream>,
+    /// Keepers that wait for a box.
+    spares: Stock<Spare>,
     /// Why the last attempt to start one failed.
     refusal: Mutex<Option<String>>,
 }
@@ -165,6 +173,39 @@ impl NurseryLauncher {
     }
 }
 
+/// A keeper made ahead. Dropped, it ends; what it cannot tidy up itself is done for it.
+#[derive(Debug)]
+struct Spare {
+    forked: Option<Forked>,
+    state_dir: PathBuf,
+}
+
+impl Spare {
+    fn is_good(&self) -> bool {
+        self.forked.as_ref().is_some_and(|Forked { connection, process }| {
+            is_alive(connection) && !process.is_stopped()
+        })
+    }
+
+    fn take(mut self) -> Option<Launched> {
+        let Forked { connection, process } = self.forked.take()?;
+        Some(Launched { connection, process: Some(process) })
+    }
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        let Some(Forked { process, .. }) = &self.forked else { return };
+        if process.is_stopped() {
+            // It would not see the end of its connection.
+            drop(process.kill());
+        }
+        if process.has_ended() {
+            process.remove_cgroups(&self.state_dir);
+        }
+    }
+}
+
 /// A keeper says nothing before it is told its box: anything to be read is its end.
 fn is_alive(spare: &UnixStream) -> bool {
     let mut byte = [0; 1];
@@ -177,19 +218,20 @@ impl KeeperLauncher for NurseryLauncher {
         self.nursery().map(drop)
     }
 
-    fn launch(&self) -> Result<UnixStream, LaunchError> {
-        if let Some(spare) = self.spares.take(is_alive) {
-            return Ok(spare);
+    fn launch(&self) -> Result<Launched, LaunchError> {
+        if let Some(launched) = self.spares.take(Spare::is_good).and_then(Spare::take) {
+            return Ok(launched);
         }
         let nursery = self.nursery()?;
-        match nursery.launch() {
+        let forked = match nursery.launch() {
             // It died since it was looked at, perhaps a moment ago: once more, with another one.
             Err(NurseryError::Gone(_)) => {
                 self.let_go(&nursery);
-                Ok(self.nursery()?.launch()?)
+                self.nursery()?.launch()?
             }
-            answer => Ok(answer?),
-        }
+            answer => answer?,
+        };
+        Ok(Launched { connection: forked.connection, process: Some(forked.process) })
     }
 
     fn is_ready(&self) -> bool {
@@ -197,7 +239,10 @@ impl KeeperLauncher for NurseryLauncher {
     }
 
     fn make_ahead(&self) {
-        let make = || self.nursery().and_then(|nursery| Ok(nursery.launch()?));
+        let make = || -> Result<Spare, LaunchError> {
+            let forked = self.nursery()?.launch()?;
+            Ok(Spare { forked: Some(forked), state_dir: self.state_dir.clone() })
+        };
         if let Err(error) = self.spares.fill(make) {
             tracing::warn!(%error, "no keeper can be made ahead");
         }

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use minimal_keeper::nursery::KeeperProcess;
 use minimal_proto::api::{BoxRecord, CreateBox, LogFigures};
 use minimal_proto::error::Chain;
 use minimal_proto::event::Created;
@@ -15,11 +16,11 @@ use uuid::Uuid;
 
 use super::actor::{Actor, Body};
 use super::conclude::{Absence, Conclusion, conclude};
-use super::{Answer, Command, Ended, Facts, Fate, Link, Live, View, wire};
+use super::{Answer, Command, Ended, Facts, Fate, Link, Live, View, first_sign, wire};
 use crate::hooks;
 use crate::host::Host;
 use crate::index::{Admission, AdmitError, Entry, RequestKey, Reservation};
-use crate::launcher::{LaunchError, is_shortage, step_error};
+use crate::launcher::{LaunchError, Launched, is_shortage, step_error};
 
 /// How long a keeper may take to start a box before the creator is told that it has not. The keeper
 /// bounds each step itself; this bounds a keeper that hangs, and does not answer.
@@ -117,10 +118,11 @@ async fn birth(
     let (actor, live) = Actor::new(Arc::clone(&host), Body { facts, dir, view });
     reservation.publish(Entry::Live(Arc::clone(&live)));
     match keeper {
-        Keeper::Launched(mut link) => {
+        Keeper::Launched(link, process) => {
             let options = start;
             let start = Start { box_id: id, name, life: 1, spec, values, options };
-            link.send(&ToKeeper::Start(Box::new(start)));
+            let start = ToKeeper::Start(Box::new(start));
+            let link = first_sign::start(&host, id, (link, process), &start).await;
             actor.born(link, options.input);
         }
         // It finds out, and the wait below ends with what it finds.
@@ -224,7 +226,7 @@ struct Made {
 }
 
 enum Keeper {
-    Launched(Link),
+    Launched(Link, Option<KeeperProcess>),
     /// There is none, and the box's record says so.
     NotMade(Box<Record>),
     /// There may be one, to which there is no connection.
@@ -263,13 +265,16 @@ fn make(host: &Host, id: BoxId, spec: Spec, created: Created) -> Result<Made, Er
     let launched = hook::point("daemon.create.after_dir")
         .map_err(failed("pass a fault point"))
         .and_then(|()| host.launcher.launch())
-        .and_then(|stream| Link::new(stream).map_err(failed("watch the keeper")))
-        .and_then(|link| match hook::point("daemon.create.after_launch") {
-            Ok(()) => Ok(link),
+        .and_then(|Launched { connection, process }| match Link::new(connection) {
+            Ok(link) => Ok((link, process)),
+            Err(error) => Err(step_error("watch the keeper", &error)),
+        })
+        .and_then(|launched| match hook::point("daemon.create.after_launch") {
+            Ok(()) => Ok(launched),
             Err(error) => Err(step_error("pass a fault point", &error)),
         });
     let keeper = match launched {
-        Ok(link) => Keeper::Launched(link),
+        Ok((link, process)) => Keeper::Launched(link, process),
         Err(error) => not_made(&dir, &error, &host.boot_id),
     };
     Ok(Made { dir, record, spec, keeper })

@@ -82,6 +82,12 @@ impl Link {
         self.push(&encode_input(offset, bytes));
     }
 
+    /// Completes once there is something to read, or the end. Nothing is read.
+    pub(crate) async fn readable(&self) {
+        // An error is met again by whoever reads.
+        drop(self.stream.readable().await);
+    }
+
     /// Bytes that the keeper has not taken.
     pub(crate) fn backlog(&self) -> usize {
         self.queue.len() - self.written

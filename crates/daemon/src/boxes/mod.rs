@@ -18,6 +18,7 @@ mod clocks;
 mod conclude;
 mod ended;
 mod facts;
+mod first_sign;
 mod link;
 mod live;
 pub(crate) mod load;

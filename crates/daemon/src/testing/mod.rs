@@ -25,7 +25,7 @@ pub(crate) use lock::LockHolder;
 use crate::api;
 use crate::boxes::load;
 use crate::host::{Host, Parts};
-use crate::launcher::{KeeperLauncher, LaunchError};
+use crate::launcher::{KeeperLauncher, LaunchError, Launched};
 use crate::socket::Socket;
 
 /// How long anything in a test may take.
@@ -56,10 +56,10 @@ impl KeeperLauncher for FakeLauncher {
         Ok(())
     }
 
-    fn launch(&self) -> Result<UnixStream, LaunchError> {
+    fn launch(&self) -> Result<Launched, LaunchError> {
         let (ours, theirs) = UnixStream::pair().unwrap();
         self.launched.send(theirs).unwrap();
-        Ok(ours)
+        Ok(Launched { connection: ours, process: None })
     }
 
     fn is_ready(&self) -> bool {

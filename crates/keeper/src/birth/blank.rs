@@ -114,7 +114,7 @@ impl Blank {
         write_id_maps(&pid, &map, &map, Setgroups::Inherit).map_err(at("map the box's users"))?;
         socket::send(lifeline.as_fd(), &[init::RELEASE], None)
             .map_err(at("release the box's init"))?;
-        let assembled = report::await_assembly(&lifeline, &steps, ASSEMBLY_LIMIT)?;
+        let assembled = report::await_assembly(unborn.init(), &lifeline, &steps, ASSEMBLY_LIMIT)?;
         Ok(Self { unborn, lifeline, files, assembled })
     }
 
@@ -127,7 +127,7 @@ impl Blank {
     /// Waits until init has the lock. Before, nothing may run in the box: whoever obtains the
     /// keeper's lock and init's knows that nothing of it is left.
     pub(super) fn await_lock(&self) -> Result<(), BirthError> {
-        report::await_lock(&self.lifeline, ADOPTION_LIMIT)
+        report::await_lock(self.unborn.init(), &self.lifeline, ADOPTION_LIMIT)
     }
 
     /// Writes what the box is called, and who resolves names for it, where programs look for it.

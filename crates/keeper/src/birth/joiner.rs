@@ -14,7 +14,7 @@ use minimal_store::hook;
 use rustix::thread::CapabilitySet;
 
 use super::identity::Identity;
-use super::{BirthError, at, readable_before};
+use super::{BirthError, at, readable_unless_stopped};
 use crate::assemble::{Assembly, GivenMounts};
 use crate::plan::Plan;
 use crate::walls::{self, Wall};
@@ -22,10 +22,6 @@ use crate::walls::{self, Wall};
 /// A report of joiner or entrypoint: a tag, a detail, and a number (pid or errno), so small that a
 /// write to a pipe is whole (pipe(7), PIPE_BUF).
 type Record = [u8; 6];
-
-/// How long a start may seem to hang before it is asked whether it was stopped by a signal: longer than
-/// one takes as a rule, and no wait to a person.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 const ENTRYPOINT_PID: u8 = 1;
 const ABOUT_TO_EXEC: u8 = 2;
@@ -254,17 +250,13 @@ impl Outcome {
         let mut outcome = Self { entrypoint: None, about_to_exec: false, failure: None };
         let mut record: Record = [0; 6];
         loop {
-            // What is in the box may stop it: it is one of its own users, and will be one of its processes.
-            let look = deadline.min(Instant::now() + LOOK_EVERY);
-            match readable_before(reader.as_fd(), look) {
-                Ok(true) => {}
-                Ok(false) if outcome.is_stopped() => {
-                    outcome.failure = Some(Failure::Stopped);
-                    return outcome;
-                }
-                Ok(false) if Instant::now() < deadline => continue,
-                Ok(false) | Err(_) => {
-                    outcome.failure = Some(Failure::Limit);
+            // What is in the box may stop it: it is one of its users, and will be one of its processes.
+            let entrypoint = outcome.entrypoint.as_ref().and_then(|it| it.as_ref().ok());
+            match readable_unless_stopped(reader.as_fd(), entrypoint, deadline) {
+                Ok(()) => {}
+                Err(error) => {
+                    let is_late = error.kind() == io::ErrorKind::TimedOut;
+                    outcome.failure = Some(if is_late { Failure::Limit } else { Failure::Stopped });
                     return outcome;
                 }
             }
@@ -291,12 +283,6 @@ impl Outcome {
                 _ => {}
             }
         }
-    }
-}
-
-impl Outcome {
-    fn is_stopped(&self) -> bool {
-        matches!(&self.entrypoint, Some(Ok(entrypoint)) if entrypoint.is_stopped().unwrap_or(false))
     }
 }
 

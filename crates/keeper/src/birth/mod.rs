@@ -290,6 +290,32 @@ impl Pipes {
     }
 }
 
+/// How long something may seem to hang before it is asked whether a signal has stopped it: longer than
+/// a start takes as a rule, and no wait to a person.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Waits until `fd` can be read, the time is over, or whoever writes to it is found stopped.
+///
+/// # Errors
+/// `TimedOut`, that it is stopped, or what poll(2) says.
+fn readable_unless_stopped(
+    fd: std::os::fd::BorrowedFd<'_>,
+    writer: Option<&Child>,
+    deadline: Instant,
+) -> io::Result<()> {
+    loop {
+        if readable_before(fd, deadline.min(Instant::now() + LOOK_EVERY))? {
+            return Ok(());
+        }
+        if writer.is_some_and(|writer| writer.is_stopped().unwrap_or(false)) {
+            return Err(io::Error::other("a signal has stopped it"));
+        }
+        if Instant::now() >= deadline {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+    }
+}
+
 /// Waits until `fd` can be read or the time is over.
 fn readable_before(fd: std::os::fd::BorrowedFd<'_>, deadline: Instant) -> io::Result<bool> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -6,11 +6,11 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use minimal_linux::creds::GroupsKept;
-use minimal_linux::socket;
+use minimal_linux::{Child, socket};
 use minimal_proto::ending::StartFault;
 use serde::{Deserialize, Serialize};
 
-use super::{BirthError, readable_before};
+use super::{BirthError, readable_unless_stopped};
 use crate::assemble::{HeldFiles, LeftOut};
 use crate::plan::Step;
 
@@ -52,6 +52,7 @@ pub(super) fn send_file(
 
 /// Waits until init is ready, has failed, is gone, or the time is over.
 pub(super) fn await_assembly(
+    init: &Child,
     lifeline: &OwnedFd,
     steps: &[Step],
     limit: Duration,
@@ -61,7 +62,7 @@ pub(super) fn await_assembly(
     let mut held = HeldFiles::new();
     let mut buffer = [0; MAX];
     loop {
-        let (length, passed) = next(lifeline, &mut buffer, deadline)
+        let (length, passed) = next((init, lifeline), &mut buffer, deadline)
             .map_err(|error| BirthError::new(PREPARE, &error))?;
         if let Some(file) = passed {
             let path = steps.iter().find_map(|step| match step {
@@ -89,10 +90,14 @@ pub(super) fn await_assembly(
 }
 
 /// Waits until init has taken the box's lock, has failed, is gone, or the time is over.
-pub(super) fn await_lock(lifeline: &OwnedFd, limit: Duration) -> Result<(), BirthError> {
+pub(super) fn await_lock(
+    init: &Child,
+    lifeline: &OwnedFd,
+    limit: Duration,
+) -> Result<(), BirthError> {
     const LOCK: &str = "have the box's init take its lock";
     let mut buffer = [0; MAX];
-    let (length, _) = next(lifeline, &mut buffer, Instant::now() + limit)
+    let (length, _) = next((init, lifeline), &mut buffer, Instant::now() + limit)
         .map_err(|error| BirthError::new(LOCK, &error))?;
     match serde_json::from_slice(&buffer[..length]) {
         Ok(Report::Locked) => Ok(()),
@@ -104,13 +109,11 @@ pub(super) fn await_lock(lifeline: &OwnedFd, limit: Duration) -> Result<(), Birt
 }
 
 fn next(
-    lifeline: &OwnedFd,
+    (init, lifeline): (&Child, &OwnedFd),
     buffer: &mut [u8],
     deadline: Instant,
 ) -> io::Result<(usize, Option<OwnedFd>)> {
-    if !readable_before(lifeline.as_fd(), deadline)? {
-        return Err(io::ErrorKind::TimedOut.into());
-    }
+    readable_unless_stopped(lifeline.as_fd(), Some(init), deadline)?;
     match socket::receive(lifeline.as_fd(), buffer)? {
         (0, _) => Err(io::Error::other("the box's init ended before it was ready")),
         received => Ok(received),

@@ -24,6 +24,18 @@ pub(super) fn sweep(place: &Path, prefix: &str) {
     }
 }
 
+/// Removes the control groups that a keeper made before it had a box, once it is gone. Returns at once.
+pub(crate) fn remove_cgroups_of(state_dir: &Path, keeper: i32) {
+    let name = format!("{}{keeper}", prefix(state_dir));
+    let work = move || {
+        let sites = [Controller::Memory, Controller::Pids].map(cgroup::find);
+        let groups = sites.iter().flatten().map(|site| site.place.join(&name));
+        remove_all(&groups.filter(|group| group.exists()).collect::<Vec<_>>());
+    };
+    // Without a thread the next nursery does it.
+    drop(std::thread::Builder::new().name("cgroups".to_owned()).spawn(work));
+}
+
 /// Removes the control groups of a box whose keeper is gone without a word: those that the record
 /// of its start names, or for want of one all in which nothing is left. Returns at once; it is done
 /// within two seconds by a thread of its own, and what is in use for longer is removed by the next
@@ -43,17 +55,22 @@ pub fn remove_cgroups_left_behind(state_dir: &Path, enforcement: Option<&Enforce
             }
             return;
         }
-        for pause in PAUSES_MS {
-            // Not `any`: each is to be tried.
-            let left = groups.iter().filter(|group| cgroup::remove(group).is_err()).count();
-            if left == 0 {
-                return;
-            }
-            std::thread::park_timeout(Duration::from_millis(pause));
-        }
+        remove_all(&groups);
     };
     // Without a thread the next nursery does it.
     drop(std::thread::Builder::new().name("cgroups".to_owned()).spawn(work));
+}
+
+/// Removes groups in which something may still be dying.
+fn remove_all(groups: &[PathBuf]) {
+    for pause in PAUSES_MS {
+        // Not `any`: each is to be tried.
+        let left = groups.iter().filter(|group| cgroup::remove(group).is_err()).count();
+        if left == 0 {
+            return;
+        }
+        std::thread::park_timeout(Duration::from_millis(pause));
+    }
 }
 
 /// The groups of a record that bear our mark: a journal is a file, and may say anything.

@@ -22,6 +22,7 @@ use crate::users::Users;
 pub(crate) use cgroups::Cgroups;
 pub(crate) use host::HostLimits;
 pub use leftovers::remove_cgroups_left_behind;
+pub(crate) use leftovers::remove_cgroups_of;
 
 /// Limits of a box as they were set.
 #[derive(Debug, Default)]

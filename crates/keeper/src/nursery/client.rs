@@ -14,6 +14,7 @@ use minimal_proto::BoxId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::PidfdFlags;
 
+use super::forked::{Forked, KeeperProcess};
 use super::remover::{self, Removed};
 use super::spare;
 use super::{ARGV0, Greeting, Launched, MAX_MESSAGE};
@@ -142,12 +143,12 @@ impl Nursery {
         matches!(process.try_wait(), Ok(None))
     }
 
-    /// Asks for a keeper and returns its control connection. The keeper waits there for
+    /// Asks for a keeper. It waits at its control connection for
     /// [`minimal_proto::keeper::ToKeeper::Start`], and ends if the connection does before.
     ///
     /// # Errors
     /// See [`NurseryError`]; after [`NurseryError::Gone`] a new nursery is needed.
-    pub fn launch(&self) -> Result<UnixStream, NurseryError> {
+    pub fn launch(&self) -> Result<Forked, NurseryError> {
         self.ask(spare::request())
     }
 
@@ -157,7 +158,7 @@ impl Nursery {
     /// # Errors
     /// See [`NurseryError`]. What is left can be deleted by another attempt.
     pub fn remove(&self, id: BoxId) -> Result<(), NurseryError> {
-        let mut connection = self.ask(remover::request(id).as_bytes())?;
+        let mut connection = self.ask(remover::request(id).as_bytes())?.connection;
         connection.set_read_timeout(Some(REMOVAL_LIMIT)).map_err(NurseryError::Gone)?;
         let mut text = Vec::new();
         connection.read_to_end(&mut text).map_err(NurseryError::Gone)?;
@@ -173,7 +174,7 @@ impl Nursery {
     }
 
     /// Sends a request with one end of a connection, and returns the other when a process has it.
-    fn ask(&self, request: &[u8]) -> Result<UnixStream, NurseryError> {
+    fn ask(&self, request: &[u8]) -> Result<Forked, NurseryError> {
         let (ours, theirs) = UnixStream::pair().map_err(|error| NurseryError::Step {
             message: words("make a socket pair", error.raw_os_error()),
             errno: error.raw_os_error(),
@@ -186,8 +187,14 @@ impl Nursery {
             receive(&socket).map_err(|error| self.silent_or(error))?
         };
         match answer {
-            Launched::Forked { .. } => Ok(ours),
-            Launched::Refused { step, errno } => {
+            (Launched::Forked { pid }, Some(pidfd)) => {
+                Ok(Forked { connection: ours, process: KeeperProcess::new(pid, pidfd) })
+            }
+            // It passes one with every process.
+            (Launched::Forked { .. }, None) => {
+                Err(NurseryError::Gone(io::ErrorKind::InvalidData.into()))
+            }
+            (Launched::Refused { step, errno }, _) => {
                 Err(NurseryError::Step { message: words(&step, errno), errno })
             }
         }
@@ -206,7 +213,8 @@ impl Nursery {
     }
 
     fn receive<T: for<'de> serde::Deserialize<'de>>(&self) -> Result<T, NurseryError> {
-        receive(&self.socket.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+        let socket = self.socket.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        receive(&socket).map(|(message, _)| message)
     }
 }
 
@@ -231,13 +239,17 @@ impl Drop for Nursery {
     }
 }
 
-fn receive<T: for<'de> serde::Deserialize<'de>>(socket: &OwnedFd) -> Result<T, NurseryError> {
+fn receive<T: for<'de> serde::Deserialize<'de>>(
+    socket: &OwnedFd,
+) -> Result<(T, Option<OwnedFd>), NurseryError> {
     let mut buffer = [0; MAX_MESSAGE];
-    let (length, _) = socket::receive(socket.as_fd(), &mut buffer).map_err(NurseryError::Gone)?;
+    let (length, passed) =
+        socket::receive(socket.as_fd(), &mut buffer).map_err(NurseryError::Gone)?;
     if length == 0 {
         return Err(NurseryError::Gone(io::ErrorKind::UnexpectedEof.into()));
     }
-    serde_json::from_slice(&buffer[..length]).map_err(|error| NurseryError::Gone(error.into()))
+    let message = serde_json::from_slice(&buffer[..length]);
+    Ok((message.map_err(|error| NurseryError::Gone(error.into()))?, passed))
 }
 
 fn limit_waiting(socket: &OwnedFd) -> io::Result<()> {

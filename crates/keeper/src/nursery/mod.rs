@@ -16,12 +16,14 @@
 //! ends with its daemon; keepers do not.
 
 mod client;
+mod forked;
 mod outer;
 mod process;
 mod remover;
 mod spare;
 
 pub use client::{Nursery, NurseryError};
+pub use forked::{Forked, KeeperProcess};
 pub use outer::with_subordinate_ids;
 pub use process::main;
 
@@ -77,7 +79,7 @@ impl From<WireUsers> for Users {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Launched {
-    /// A keeper was forked.
+    /// A process was forked: its pid, and beside the message a pidfd of it.
     Forked { pid: i32 },
     /// None was.
     Refused { step: String, errno: Option<i32> },

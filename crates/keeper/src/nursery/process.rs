@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use minimal_linux::fork::{Forked, Network, exit_now, fork_into_new_namespaces};
-use minimal_linux::{fds, signals, socket, title};
+use minimal_linux::{Child, fds, signals, socket, title};
 use minimal_proto::Signal;
 
 use super::outer::{self, Outer};
@@ -77,26 +77,28 @@ fn serve(socket: &OwnedFd, state_dir: &Path, outer: &Outer) -> Result<(), Greeti
             Ok(received) => received,
         };
         let message = &buffer[..length];
-        let answer = match (remover::asked_for(message), passed) {
+        let (answer, child) = match (remover::asked_for(message), passed) {
             (Some(id), Some(connection)) => {
                 answered(remover::start(id, connection.as_fd(), state_dir))
             }
             (None, Some(connection)) if spare::is_asked_for(message) => {
                 answered(spare::start(connection.as_fd(), state_dir, &shared))
             }
-            _ => Launched::Refused { step: "read a request".to_owned(), errno: None },
+            _ => (Launched::Refused { step: "read a request".to_owned(), errno: None }, None),
         };
-        if send(socket, &answer).is_err() {
+        let pidfd = child.as_ref().map(|child| child.as_fd());
+        if send_with(socket, &answer, pidfd).is_err() {
             return Ok(());
         }
     }
 }
 
-fn answered(forked: io::Result<i32>) -> Launched {
+fn answered(forked: io::Result<Child>) -> (Launched, Option<Child>) {
     match forked {
-        Ok(pid) => Launched::Forked { pid },
+        Ok(child) => (Launched::Forked { pid: child.pid() }, Some(child)),
         Err(error) => {
-            Launched::Refused { step: "make a process".to_owned(), errno: error.raw_os_error() }
+            let step = "make a process".to_owned();
+            (Launched::Refused { step, errno: error.raw_os_error() }, None)
         }
     }
 }
@@ -111,7 +113,14 @@ fn try_namespaces() -> io::Result<()> {
 }
 
 fn send<T: serde::Serialize>(socket: &OwnedFd, message: &T) -> io::Result<()> {
+    send_with(socket, message, None)
+}
+
+fn send_with<T: serde::Serialize>(
+    socket: &OwnedFd,
+    message: &T,
+    passed: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
     let text = serde_json::to_vec(message).map_err(io::Error::from)?;
-    let socket: BorrowedFd<'_> = socket.as_fd();
-    socket::send(socket, &text, None)
+    socket::send(socket.as_fd(), &text, passed)
 }

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use minimal_linux::fork::{Forked, exit_now, fork};
-use minimal_linux::{fds, signals, title};
+use minimal_linux::{Child, fds, signals, title};
 use minimal_proto::error::Chain;
 use minimal_proto::{BoxId, Signal};
 use minimal_store::StateDir;
@@ -38,17 +38,17 @@ pub(super) fn asked_for(message: &[u8]) -> Option<BoxId> {
 
 /// Starts to delete a box that was moved out of the boxes. The answer goes to `connection`, when it
 /// is over; a connection that ends without one says that the process was killed. What it leaves
-/// then, the next daemon goes on with. Returns its pid.
+/// then, the next daemon goes on with. Returns it.
 ///
 /// # Errors
 /// What clone3(2) says.
-pub(super) fn start(id: BoxId, connection: BorrowedFd<'_>, state_dir: &Path) -> io::Result<i32> {
+pub(super) fn start(id: BoxId, connection: BorrowedFd<'_>, state_dir: &Path) -> io::Result<Child> {
     match fork()? {
         Forked::Child => {
             let status = delete(id, connection, state_dir);
             exit_now(i32::from(status.is_err()))
         }
-        Forked::Parent(child) => Ok(child.pid()),
+        Forked::Parent(child) => Ok(child),
     }
 }
 

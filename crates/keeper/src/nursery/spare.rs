@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use minimal_linux::fork::{Forked, exit_now, fork};
-use minimal_linux::{fds, signals, title};
+use minimal_linux::{Child, fds, signals, title};
 use minimal_proto::Signal;
 
 use super::process::SOCKET;
@@ -32,7 +32,7 @@ pub(super) fn is_asked_for(message: &[u8]) -> bool {
 }
 
 /// Forks a keeper, which goes on by itself to make what can be made ahead, and then waits for its
-/// box at `connection`: that one's end is its own. Returns its pid.
+/// box at `connection`: that one's end is its own. Returns it.
 ///
 /// # Errors
 /// What clone3(2) says.
@@ -40,13 +40,13 @@ pub(super) fn start(
     connection: BorrowedFd<'_>,
     state_dir: &Path,
     shared: &SharedRoot,
-) -> io::Result<i32> {
+) -> io::Result<Child> {
     match fork()? {
         Forked::Child => {
             let status = wait_for_box(connection, state_dir, shared).unwrap_or(1);
             exit_now(status)
         }
-        Forked::Parent(child) => Ok(child.pid()),
+        Forked::Parent(child) => Ok(child),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is made ahead of its box, and what a start does without it.
 
-use minimal_testkit::{LIMIT, Process, TestEnv, for_each_user, wait_until};
+use minimal_testkit::{LIMIT, Process, TestEnv, cgroups, for_each_user, wait_until};
 use rustix::io::Errno;
 
 /// The keepers that wait, each with its blank box's init, the first to be taken first.
@@ -35,6 +35,16 @@ fn fail_ahead(env: &TestEnv, point: &str) {
 fn places(env: &TestEnv) -> Vec<std::ffi::OsString> {
     let entries = std::fs::read_dir(env.state_dir().join("blank"));
     entries.into_iter().flatten().flatten().map(|entry| entry.file_name()).collect()
+}
+
+/// Waits until no control group is left that a keeper had made for a box to come.
+fn no_groups_of(env: &TestEnv, keeper: &Process) {
+    let name = format!(".{}", keeper.pid);
+    wait_until("its control groups are removed", LIMIT, || {
+        let mut left = cgroups::of(env.state_dir());
+        left.retain(|group| group.as_os_str().as_encoded_bytes().ends_with(name.as_bytes()));
+        if left.is_empty() { Ok(()) } else { Err(left) }
+    });
 }
 
 /// What a box must be, however it was made.
@@ -98,6 +108,59 @@ for_each_user! {
             init.wait_gone(LIMIT);
         }
         check(env, "without-keeper");
+    }
+
+    /// Somebody stops keepers that wait: a start goes on with another one, and they are gone for good.
+    fn stopped_keepers(env) {
+        env.boxes();
+        let stopped = ready(env);
+        for (spare, _) in &stopped {
+            spare.stop();
+        }
+        check(env, "without-keeper");
+        for (spare, init) in stopped {
+            spare.wait_gone(LIMIT);
+            init.wait_gone(LIMIT);
+            no_groups_of(env, &spare);
+        }
+        // One that was just taken.
+        let waiting = ready(env);
+        let pause = env.hooks().pause("daemon.create.after_launch");
+        let run = env.run_sh("exit 5").spawn();
+        let held = pause.reached();
+        for (spare, _) in &waiting {
+            spare.stop();
+        }
+        held.release();
+        run.wait().assert_code(5);
+        check(env, "another");
+        for (spare, init) in waiting {
+            spare.wait_gone(LIMIT);
+            init.wait_gone(LIMIT);
+        }
+    }
+
+    /// Somebody stops the inits of blank boxes: each box gets one of its own.
+    fn stopped_inits(env) {
+        env.boxes();
+        for (_, init) in ready(env) {
+            init.stop();
+        }
+        check(env, "without-init");
+        check(env, "without-init-too");
+    }
+
+    /// What killed keepers leave is removed when they are seen.
+    fn killed_keepers_leave_no_groups(env) {
+        env.boxes();
+        let killed = ready(env);
+        for (spare, _) in &killed {
+            spare.kill();
+        }
+        check(env, "after");
+        for (spare, _) in &killed {
+            no_groups_of(env, spare);
+        }
     }
 
     /// Nothing of it outlives the daemon, and what was killed not the next daemon's start.
