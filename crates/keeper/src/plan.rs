@@ -178,7 +178,8 @@ pub fn blank(network: Network) -> Vec<Step> {
 #[must_use]
 pub(crate) const fn network(mode: NetworkMode) -> Network {
     match mode {
-        NetworkMode::None => Network::Own,
+        // Nothing carries traffic out of it yet: a start that asks for that is refused before.
+        NetworkMode::None | NetworkMode::OwnIp => Network::Own,
         NetworkMode::HostIp => Network::Makers,
     }
 }
@@ -228,7 +229,7 @@ impl Plan {
         let hosts = format!("127.0.0.1 localhost\n::1 localhost\n127.0.1.1 {name}\n");
         let resolver = match spec.network.mode {
             // No name server, which a resolver then says at once.
-            NetworkMode::None => Contents::Text(String::new()),
+            NetworkMode::None | NetworkMode::OwnIp => Contents::Text(String::new()),
             NetworkMode::HostIp => Contents::OfHost("/etc/resolv.conf"),
         };
         let files = vec![

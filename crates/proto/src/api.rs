@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::exec::{ExecCommand, ExecMode};
 use crate::keeper::Enforcement;
-use crate::spec::BoxType;
+use crate::spec::Builtin;
 use crate::{BoxId, BoxName, ByteString, Ending, ExecId, Health, Signal, Spec, State, Timestamp};
 
 /// The API's version; a client of another one is told.
@@ -70,7 +70,11 @@ pub struct BoxRecord {
     pub name: Option<BoxName>,
     /// Its type; absent for a broken directory.
     #[serde(rename = "type")]
-    pub box_type: Option<BoxType>,
+    pub box_type: Option<BoxName>,
+    /// The built-in type that it is or is derived from; absent for a broken directory, and in
+    /// answers of earlier builds.
+    #[serde(default)]
+    pub root_type: Option<Builtin>,
     /// Where it is in its life; absent for a broken directory.
     pub state: Option<State>,
     /// Whether this can be relied on.
@@ -141,7 +145,7 @@ pub struct BriefRecord {
     pub name: Option<BoxName>,
     /// Its type; absent for a broken directory.
     #[serde(rename = "type")]
-    pub box_type: Option<BoxType>,
+    pub box_type: Option<BoxName>,
     /// Where it is in its life; absent for a broken directory.
     pub state: Option<State>,
     /// Whether this can be relied on.

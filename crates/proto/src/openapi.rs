@@ -6,7 +6,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::ending::EndingJson;
 use crate::event::EventJson;
-use crate::spec::Max;
+use crate::spec::{IdentityJson, IdentitySection, Max};
 use crate::{BoxId, BoxName, ByteString, Ending, Event, ExecId, Signal, Timestamp};
 
 fn text(description: &str) -> ObjectBuilder {
@@ -73,4 +73,5 @@ macro_rules! through {
 through! {
     Ending => EndingJson;
     Event => EventJson;
+    IdentitySection => IdentityJson;
 }

@@ -152,7 +152,7 @@ fn table(boxes: &[BriefRecord], now: Timestamp) -> String {
         table.row([
             record.id.short(),
             or_dash(record.name.as_ref().map(ToString::to_string)),
-            or_dash(record.box_type.map(|box_type| word(&box_type))),
+            or_dash(record.box_type.as_ref().map(ToString::to_string)),
             match record.health {
                 Health::Ok => state,
                 health => format!("{state} ({health})"),
@@ -163,14 +163,6 @@ fn table(boxes: &[BriefRecord], now: Timestamp) -> String {
         ]);
     }
     table.render()
-}
-
-/// The word that stands for a value in JSON.
-fn word(value: &impl serde::Serialize) -> String {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(word)) => word,
-        Ok(_) | Err(_) => "-".to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -175,9 +175,9 @@ pub(super) fn lost(record: &BoxRecord, ending: &Ending) -> Failure {
 /// Prints what would be set up.
 fn explain(context: &Context, request: &CreateBox) -> Result<Exit, Failure> {
     let spec = &request.spec;
-    let program = spec.execution.exec.first().expect("a checked spec has a program");
+    let program = spec.execution.exec.first().map(ByteString::as_bytes).unwrap_or_default();
     let named = spec.identity.name.clone();
-    let name = named.unwrap_or_else(|| BoxName::ad_hoc(program.as_bytes(), 1));
+    let name = named.unwrap_or_else(|| BoxName::ad_hoc(program, 1));
     let steps = minimal_keeper::plan::explain(spec, &name);
     match context.printer.format() {
         Format::Table => {

@@ -8,8 +8,7 @@ use axum::response::{IntoResponse as _, Response};
 #[cfg(test)]
 use minimal_proto::api::BoxList;
 use minimal_proto::api::BriefRecord;
-use minimal_proto::spec::BoxType;
-use minimal_proto::{BoxId, ByteString, ErrorCode, State as BoxState};
+use minimal_proto::{BoxId, BoxName, ByteString, ErrorCode, State as BoxState};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -57,7 +56,7 @@ impl ListQuery {
             types: self
                 .box_type
                 .as_deref()
-                .map(|text| words::<BoxType>("type", text))
+                .map(|text| words::<BoxName>("type", text))
                 .transpose()?,
             project: self.project.clone().map(Into::into),
             parent: self.parent,

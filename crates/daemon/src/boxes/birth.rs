@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::actor::{Actor, Body};
 use super::conclude::{Absence, Conclusion, conclude};
-use super::{Answer, Command, Ended, Facts, Fate, Link, Live, View, first_sign, wire};
+use super::{Answer, Command, Ended, Facts, Fate, Link, Live, View, first_sign, unsupported, wire};
 use crate::hooks;
 use crate::host::Host;
 use crate::index::{Admission, AdmitError, Entry, RequestKey, Reservation};
@@ -52,9 +52,13 @@ pub(crate) async fn create(
     request.spec.check(request.values.iter()).map_err(|error| {
         ErrorBody::new(ErrorCode::InvalidSpec, format!("the spec cannot be run: {error}"))
     })?;
+    unsupported::check(&request.spec)?;
     let pass = host.begin_birth()?;
     let key = key.map(|key| RequestKey { key, digest: digest(&request) });
-    let program = request.spec.execution.exec[0].clone();
+    let spec = &request.spec;
+    // A box without a program is called after its type.
+    let program = spec.execution.exec.first().cloned();
+    let program = program.unwrap_or_else(|| spec.identity.box_type.as_str().into());
     let reservation = loop {
         let id = BoxId::from_uuid(Uuid::now_v7());
         let asked = request.spec.identity.name.as_ref();

@@ -52,7 +52,7 @@ impl Ended {
             id: record.id,
             name: record.name.clone(),
             state: record.state,
-            box_type: facts.box_type,
+            box_type: facts.box_type.clone(),
             project_root: facts.project_root.clone(),
             parent: record.parent,
             created_at: record.created_at,

@@ -31,7 +31,7 @@ impl From<&Spec> for Facts {
         Self {
             program: exec.next().map(program).unwrap_or_default(),
             arguments: exec.len(),
-            box_type: spec.identity.box_type,
+            box_type: spec.identity.box_type.clone(),
             project_root: spec.files.project_root.clone(),
             stop_grace_ms: spec.execution.stop_grace_ms,
         }

@@ -24,6 +24,7 @@ mod live;
 pub(crate) mod load;
 mod reap;
 mod seats;
+mod unsupported;
 mod view;
 pub(crate) mod wire;
 

@@ -73,6 +73,14 @@ pub(crate) fn set(
             });
         }
     }
+    for (what, step, limit) in [
+        ("cpus", "limit the box's processor time", machine.cpus),
+        ("disk", "limit the box's files", machine.disk),
+    ] {
+        if limit.max != Max::Auto {
+            in_force.lacks(what, step, limit, "this version does not limit it".to_owned())?;
+        }
+    }
     in_force.limits.extend(of_the_starter(pids));
     Ok(in_force)
 }

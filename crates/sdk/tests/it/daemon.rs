@@ -138,7 +138,8 @@ fn the_record(facts: &Facts) -> BoxRecord {
         schema: "min/v1/box".to_owned(),
         id: box_id(),
         name: Some("cat-1".parse().unwrap()),
-        box_type: Some(minimal_proto::spec::BoxType::Task),
+        box_type: Some("task".parse().unwrap()),
+        root_type: Some(minimal_proto::spec::Builtin::Task),
         state: Some(match facts.eof {
             true => minimal_proto::State::Exited,
             false => minimal_proto::State::Running,
