@@ -141,7 +141,7 @@ impl Assembly {
             Step::Processes(path) => {
                 self.attach(&mount::new_file_system("proc", &[], Restrictions::OWN)?, path)
             }
-            Step::Kernel(path) => self.kernel(path),
+            Step::NetworkInSys(path) => self.network_in_sys(path),
             Step::Give(given, path) => self.give(*given, path),
             Step::MakeRoom(path) => self.make_room(path, room::End::Directory),
             Step::LinkWorkspace(path) => self.make_room(path, room::End::Link(WORKBENCH)),
@@ -354,15 +354,23 @@ impl Assembly {
         mount::attach(device.as_fd(), self.root()?, &inside)
     }
 
-    fn kernel(&mut self, path: &str) -> io::Result<()> {
+    fn network_in_sys(&mut self, path: &str) -> io::Result<()> {
         // The kernel refuses a new sysfs where part of the host's is covered; then there is none.
-        match mount::new_file_system("sysfs", &[], Restrictions::HOST) {
-            Ok(mount) => self.attach(&mount, path),
-            Err(error) => {
-                self.left_out.push((format!("/{path}"), error.to_string()));
-                Ok(())
-            }
+        let whole = match mount::new_file_system("sysfs", &[], Restrictions::HOST) {
+            Ok(whole) => whole,
+            Err(error) => return self.leave_out(path, error.to_string()),
+        };
+        // It shows the host's devices and modules as well. Older kernels copy parts only of what is
+        // attached, so it is for a moment.
+        let place = "run/.sys";
+        rustix::fs::mkdirat(self.root()?, place, Mode::RWXU)?;
+        self.attach(&whole, place)?;
+        for part in ["class/net", "devices/virtual/net"] {
+            let tree = mount::clone_tree(self.root()?, &Path::new(place).join(part), Reach::One)?;
+            self.attach(&tree, &format!("{path}/{part}"))?;
         }
+        mount::detach(&self.place.join(place))?;
+        Ok(rustix::fs::unlinkat(self.root()?, place, AtFlags::REMOVEDIR)?)
     }
 }
 

@@ -46,6 +46,22 @@ pub enum Given {
     Repository(Workspace),
 }
 
+/// What a box sees of the host in /sys: how many processors there are and how memory is laid out, by
+/// which programs size themselves. They see the same in /proc.
+const MACHINE: [&str; 2] = ["sys/devices/system/cpu", "sys/devices/system/node"];
+
+/// What there is in /sys for them and for a box's own network.
+const SYS: [&str; 8] = [
+    "sys",
+    "sys/class",
+    "sys/class/net",
+    "sys/devices",
+    "sys/devices/system",
+    "sys/devices/virtual",
+    "sys/devices/virtual/net",
+    "sys/fs",
+];
+
 /// One step. Paths are those in the box, without the leading slash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -81,8 +97,9 @@ pub enum Step {
     Terminals(&'static str),
     /// Its own processes.
     Processes(&'static str),
-    /// What the kernel shows of its own network, read-only; left out where the kernel refuses.
-    Kernel(&'static str),
+    /// What the kernel shows of its own network in this directory, read-only; left out where the kernel
+    /// refuses.
+    NetworkInSys(&'static str),
     /// A directory of the box's own or one handed to it, writable.
     Give(Given, &'static str),
     /// A directory for something to be mounted on, wherever that may be: the box gets a root, or a
@@ -140,8 +157,10 @@ pub fn shared_root() -> Vec<Step> {
         Step::Link("/proc/self/fd/2", "dev/stderr"),
         Step::Link("pts/ptmx", "dev/ptmx"),
     ]);
+    steps.extend(SYS.map(Step::Directory));
+    steps.extend(MACHINE.map(Step::HostDirectory));
     steps.extend(
-        ["proc", "sys", "var", "root", "home", "home/box", "tmp", "workbench"].map(Step::Directory),
+        ["proc", "var", "root", "home", "home/box", "tmp", "workbench"].map(Step::Directory),
     );
     steps.extend([Step::Link("/tmp", "var/tmp"), Step::Link("/run", "var/run"), Step::SealRoot]);
     steps
@@ -166,8 +185,8 @@ pub fn blank(network: Network) -> Vec<Step> {
         Step::Give(Given::Workbench, "workbench"),
     ];
     match network {
-        // What there is to see in /sys is a network's, and seen only by whoever owns that.
-        Network::Own => steps.extend([Step::Kernel("sys"), Step::EnterRoot, Step::Loopback]),
+        // A network is seen in /sys only by whoever owns it.
+        Network::Own => steps.extend([Step::NetworkInSys("sys"), Step::EnterRoot, Step::Loopback]),
         Network::Makers => steps.push(Step::EnterRoot),
     }
     steps.push(Step::DropPrivileges);
@@ -285,7 +304,9 @@ impl fmt::Display for Step {
             Self::Processes(path) => {
                 write!(f, "mount /{path}, which shows the box's processes only")
             }
-            Self::Kernel(path) => write!(f, "mount /{path} read-only, if the kernel allows it"),
+            Self::NetworkInSys(path) => {
+                write!(f, "show the box's own network in /{path}, read-only, if the kernel allows it")
+            }
             Self::SystemLayers => f.write_str(
                 "lay layers of the box's own over the host's system directories, if the daemon is root's",
             ),

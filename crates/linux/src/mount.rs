@@ -179,6 +179,14 @@ pub fn attach_over(mount: BorrowedFd<'_>, at: BorrowedFd<'_>) -> io::Result<()> 
     Ok(rustix::mount::move_mount(mount, "", at, "", flags)?)
 }
 
+/// Detaches the mount at `path`.
+///
+/// # Errors
+/// What umount2(2) says; `EINVAL` for one that came with our mount namespace.
+pub fn detach(path: &Path) -> io::Result<()> {
+    Ok(rustix::mount::unmount(path, UnmountFlags::DETACH)?)
+}
+
 /// Makes the attached mount `root` the root of our mount namespace, and lets go of the old one.
 ///
 /// # Errors

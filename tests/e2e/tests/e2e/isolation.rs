@@ -120,6 +120,35 @@ for_each_user! {
         env.run_sh("exit 5").run().assert_code(5);
     }
 
+    /// Of the host's kernel, devices and modules there is nothing to see; of its processors what there is
+    /// in /proc.
+    fn sys(env) {
+        for network in ["none", "host_ip"] {
+            let script = "cd /sys && find . -maxdepth 3 ! -path './*/*/*/*' -type d | sort | tr '\\n' ' '; echo; \
+                          find . -type f -writable; cat devices/system/cpu/online; cat class/net/lo/mtu; \
+                          touch /sys/new 2>/dev/null && echo writable; exit 0";
+            let output = env.min(["run", "--network", network, "--", "sh", "-c", script]).run();
+            output.assert_code(0);
+            let lines: Vec<&str> = output.text().lines().collect();
+            let seen: Vec<&str> = lines[0].split_whitespace().collect();
+            let system = ["./devices/system", "./devices/system/cpu", "./devices/system/node"];
+            let net = ["./class/net", "./devices/virtual", "./devices/virtual/net"];
+            let tops = [".", "./class", "./devices", "./fs"];
+            let known: Vec<&str> = [&system[..], &net, &tops].concat();
+            assert!(seen.iter().all(|path| known.contains(path)), "{output}");
+            let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+            let mut expected = vec![online.trim()];
+            if network == "none" {
+                // A sysfs may be refused, and is then said to be missing.
+                let missing = env.newest()["enforcement"]["missing"].to_string();
+                if !missing.contains("\"/sys\"") {
+                    expected.push("65536");
+                }
+            }
+            assert_eq!(lines[1..], expected, "{output}");
+        }
+    }
+
     /// Loopback and nothing else; it works.
     fn network(env) {
         let output = env.run_sh("ls /sys/class/net 2>/dev/null || true; cat /proc/net/dev | tail -n +3 | cut -d: -f1 | tr -d ' '").run();
