@@ -32,7 +32,7 @@ pub(super) async fn start(
     link.send(start);
     for _ in 0..MOST_GIVEN_UP {
         let Some(silent) = process.take() else { return link };
-        if tokio::time::timeout(GREETING_LIMIT, link.readable()).await.is_ok() {
+        if tokio::time::timeout(GREETING_LIMIT, link.answered()).await.is_ok() {
             return link;
         }
         let another = {

@@ -82,10 +82,24 @@ impl Link {
         self.push(&encode_input(offset, bytes));
     }
 
-    /// Completes once there is something to read, or the end. Nothing is read.
-    pub(crate) async fn readable(&self) {
-        // An error is met again by whoever reads.
-        drop(self.stream.readable().await);
+    /// Writes what is queued until there is something to read, or the end. Nothing is read.
+    pub(crate) async fn answered(&mut self) {
+        loop {
+            // An error is met again by whoever reads.
+            let Ok(ready) = self.stream.ready(self.interest()).await else { return };
+            if ready.is_readable() {
+                return;
+            }
+            drop(self.flush());
+        }
+    }
+
+    /// What is waited for: a socket takes nothing before it is known to be writable, also a new one.
+    fn interest(&self) -> Interest {
+        match self.backlog() {
+            0 => Interest::READABLE,
+            _ => Interest::READABLE | Interest::WRITABLE,
+        }
     }
 
     /// Bytes that the keeper has not taken.
@@ -104,11 +118,7 @@ impl Link {
                 Some(Incoming::Input { .. }) => return Err(LinkError::Input),
                 None => {}
             }
-            let interest = match self.backlog() {
-                0 => Interest::READABLE,
-                _ => Interest::READABLE | Interest::WRITABLE,
-            };
-            let ready = self.stream.ready(interest).await.map_err(LinkError::Io)?;
+            let ready = self.stream.ready(self.interest()).await.map_err(LinkError::Io)?;
             if ready.is_writable() {
                 // A keeper that has died may have said its last words: they are read first, and
                 // then the end tells.
@@ -162,5 +172,31 @@ impl Link {
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Err(LinkError::Closed),
             Err(error) => Err(LinkError::Io(error)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+
+    use super::*;
+    use crate::testing::within;
+
+    /// Whoever answers has to be told everything first, however little the socket takes at once.
+    #[tokio::test]
+    async fn what_is_queued_is_written_while_an_answer_is_waited_for() {
+        let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let mut link = Link::new(ours).unwrap();
+        let bytes = vec![7; 4 << 20];
+        link.send_input(0, &bytes);
+        assert!(link.backlog() > 0, "a socket takes some 200 KiB");
+        let length = link.backlog() + link.written;
+        let keeper = std::thread::spawn(move || {
+            theirs.read_exact(&mut vec![0; length]).unwrap();
+            theirs.write_all(b"!").unwrap();
+            theirs
+        });
+        within(link.answered()).await;
+        keeper.join().unwrap();
     }
 }
