@@ -202,6 +202,9 @@ pub struct RunArgs {
     /// What is at /workbench; without it overlay, or none where there is no project to give
     #[arg(long, value_enum)]
     pub workspace: Option<WorkspaceArg>,
+    /// Make the box's system of this directory, with the box's changes in a layer of its own
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub rootfs: Option<PathBuf>,
     /// What network the box has
     #[arg(long, value_name = "MODE", value_enum, default_value_t = NetworkArg::None)]
     pub network: NetworkArg,

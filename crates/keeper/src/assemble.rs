@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, Uid};
 use rustix::thread::CapabilitySet;
 
 use crate::etc;
-use crate::plan::{Given, HOST_DIRECTORIES, Step, WORKBENCH};
+use crate::plan::{Given, HOST_DIRECTORIES, OWN, Step, WORKBENCH};
 use crate::room;
 use crate::users::BOX_USER;
 use crate::walls::Wall;
@@ -143,6 +143,7 @@ impl Assembly {
             }
             Step::NetworkInSys(path) => self.network_in_sys(path),
             Step::Give(given, path) => self.give(*given, path),
+            Step::OwnRoot(_) => self.own_root(),
             Step::MakeRoom(path) => self.make_room(path, room::End::Directory),
             Step::LinkWorkspace(path) => self.make_room(path, room::End::Link(WORKBENCH)),
             Step::GiveAt(given, path) => {
@@ -309,6 +310,28 @@ impl Assembly {
         let at = self.given.iter().position(|(which, _)| *which == given);
         let at = at.ok_or_else(|| io::Error::other("the keeper did not prepare this directory"))?;
         Ok(self.given.swap_remove(at).1)
+    }
+
+    fn own_root(&mut self) -> io::Result<()> {
+        let root = self.take_given(Given::Root)?;
+        // Before the new root is attached, so that it is in none of them.
+        let own = OWN.map(|path| {
+            mount::clone_tree(self.root()?, Path::new(path), Reach::Recursive)
+                .map(|tree| (path, tree))
+        });
+        // Over any directory of the old one, which is left at once.
+        let place = room::make_below(self.root()?, below_root(Path::new(WORKBENCH)))?;
+        mount::attach_over(root.as_fd(), place.as_fd())?;
+        for tree in own {
+            let (path, tree) = tree?;
+            let at = room::make_below(root.as_fd(), Path::new(path))?;
+            mount::attach_over(tree.as_fd(), at.as_fd())?;
+        }
+        // For the home of the box's root.
+        room::make_below(root.as_fd(), Path::new("root"))?;
+        mount::enter_root(root.as_fd())?;
+        self.root = Some(root);
+        Ok(())
     }
 
     fn make_room(&mut self, path: &Path, end: room::End) -> io::Result<()> {

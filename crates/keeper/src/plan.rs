@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use minimal_linux::fork::Network;
-use minimal_proto::spec::{NetworkMode, Workspace};
+use minimal_proto::spec::{NetworkMode, Rootfs, Workspace};
 use minimal_proto::{BoxId, BoxName, ByteString, Spec};
 
 use crate::etc::{self, Account};
@@ -23,6 +23,9 @@ pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:
 /// has a copy; homes, /run, /var, /srv and whatever else there is stay outside.
 pub(crate) const HOST_DIRECTORIES: [&str; 8] =
     ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt"];
+
+/// What a box has of its own whatever its root is.
+pub(crate) const OWN: [&str; 7] = ["dev", "proc", "sys", "run", "tmp", "home/box", "workbench"];
 
 /// Devices a box has: none of them reaches anything.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -40,6 +43,8 @@ pub enum Given {
     RootHome,
     /// A layer over a directory of the host's system, or what a box's root has in its place.
     System(&'static str),
+    /// A root with a layer of the box's own.
+    Root,
     /// The caller's project, in this way.
     Project(Workspace),
     /// The repository that the project is a worktree of, in this way.
@@ -105,6 +110,8 @@ pub enum Step {
     /// A directory for something to be mounted on, wherever that may be: the box gets a root, or a
     /// part of it, of its own for that.
     MakeRoom(PathBuf),
+    /// The box's own root in place of that of all boxes, with everything that is the box's own moved over.
+    OwnRoot(PathBuf),
     /// A link to the workspace from where the project is on the host.
     LinkWorkspace(PathBuf),
     /// As [`Step::Give`], where the host has it.
@@ -223,6 +230,8 @@ pub struct Plan {
     pub files: Vec<(&'static str, Contents)>,
     /// What whoever enters the box first does there, in order.
     pub steps: Vec<Step>,
+    /// The host's directory behind [`Given::Root`], as far as it is known: below a home with `~`.
+    pub rootfs: Option<PathBuf>,
     /// The host's directory behind [`Given::Project`].
     pub project: Option<PathBuf>,
     /// The host's directory behind [`Given::Repository`].
@@ -257,6 +266,17 @@ impl Plan {
             (RESOLVER, resolver),
         ];
         let mut steps = vec![Step::HostName(name.to_string())];
+        let rootfs = match &spec.files.rootfs {
+            Rootfs::Host => None,
+            // An absolute path replaces the project's, a relative one is below it.
+            Rootfs::Path(written) if !written.as_bytes().starts_with(b"~/") => {
+                let root = spec.files.project_root.as_ref().map(path).unwrap_or_default();
+                Some(root.join(written.as_os_str()))
+            }
+            Rootfs::Path(written) => Some(path(written)),
+        };
+        // First: all else goes into it.
+        steps.extend(rootfs.clone().map(Step::OwnRoot));
         if let (Some(project), Some(repository)) = (&project, &repository) {
             // Before anything is mounted on what this replaces. The repository says where the project
             // is as well, and git believes it.
@@ -264,7 +284,10 @@ impl Plan {
             steps.push(Step::LinkWorkspace(project.clone()));
         }
         if is_root(&spec.execution.user) {
-            steps.extend([Step::SystemLayers, Step::Give(Given::RootHome, "root")]);
+            if rootfs.is_none() {
+                steps.push(Step::SystemLayers);
+            }
+            steps.push(Step::Give(Given::RootHome, "root"));
         }
         steps.extend(project.iter().map(|_| Step::Give(Given::Project(kind), "workbench")));
         steps.extend(repository.clone().map(|path| Step::GiveAt(Given::Repository(kind), path)));
@@ -275,7 +298,7 @@ impl Plan {
             working_directory.push(cwd.as_os_str());
         }
         let workspace_required = spec.files.workspace_required;
-        Self { files, steps, project, repository, workspace_required, working_directory }
+        Self { files, steps, rootfs, project, repository, workspace_required, working_directory }
     }
 }
 
@@ -324,6 +347,14 @@ impl fmt::Display for Step {
                 write!(f, "show the project's repository where it is, at {path}: {kind}")
             }
             Self::GiveAt(_, path) => write!(f, "give the box a directory at {}", path.display()),
+            Self::OwnRoot(path) => {
+                write!(
+                    f,
+                    "lay a layer of the box's own over {}, and enter it as the root in place of the host's \
+                     system, with all that is the box's own",
+                    path.display()
+                )
+            }
             Self::LinkWorkspace(path) => {
                 write!(f, "link {} to the workspace, if nothing is there", path.display())
             }
@@ -333,7 +364,10 @@ impl fmt::Display for Step {
             Self::MakeRoom(path) => {
                 write!(f, "make a directory at {} for something to be there", path.display())
             }
-            Self::Give(Given::Workbench | Given::Home | Given::RootHome | Given::Tmp, path) => {
+            Self::Give(
+                Given::Workbench | Given::Home | Given::RootHome | Given::Tmp | Given::Root,
+                path,
+            ) => {
                 write!(f, "give the box a directory of its own, kept with its record, at /{path}")
             }
             Self::EnterRoot => f.write_str("enter the root and let go of the host's"),
@@ -461,6 +495,24 @@ mod tests {
             let plan = given(kind);
             assert!(plan.steps.contains(&Step::Give(Given::Project(kind), "workbench")));
             assert_eq!(plan.project, Some("/p".into()));
+        }
+    }
+
+    #[test]
+    fn a_root_of_its_own_comes_before_all_that_goes_into_it() {
+        let of = |written: &str| {
+            plan(|spec| {
+                spec.files.rootfs = Rootfs::Path(written.into());
+                spec.files.project_root = Some("/p".into());
+                spec.files.workspace = Workspace::Overlay;
+                spec.execution.user = "root".to_owned();
+            })
+        };
+        for (written, meant) in [("/r", "/r"), ("roots/a", "/p/roots/a"), ("~/r", "~/r")] {
+            let plan = of(written);
+            assert_eq!(plan.rootfs, Some(meant.into()));
+            assert_eq!(plan.steps[1], Step::OwnRoot(meant.into()));
+            assert!(!plan.steps.contains(&Step::SystemLayers));
         }
     }
 

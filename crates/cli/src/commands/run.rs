@@ -151,7 +151,7 @@ pub(super) fn not_started(record: &BoxRecord, ending: &Ending) -> Failure {
     };
     match ending.start_fault() {
         Some(StartFault::NotFound) => failure.hint(
-            "a box sees the host's /usr, and nothing of your home; a path in it begins with /",
+            "a box sees the host's /usr, or what --rootfs names, and nothing of your home; a path in it begins with /",
         ),
         Some(StartFault::NotExecutable) => failure,
         Some(StartFault::Other) | None => {

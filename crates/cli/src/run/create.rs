@@ -2,10 +2,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use minimal_proto::api::{BoxRecord, CreateBox, StartOptions};
-use minimal_proto::spec::{EnvSource, Max, NetworkMode, Workspace};
+use minimal_proto::spec::{EnvSource, Max, NetworkMode, Rootfs, Workspace};
 use minimal_proto::{ByteString, ErrorCode, Signal, Spec};
 use minimal_sdk::{CallError, Client};
 use uuid::Uuid;
@@ -56,6 +57,9 @@ pub fn request(context: &Context, args: &RunArgs) -> Result<CreateBox, Failure> 
         NetworkArg::None => NetworkMode::None,
         NetworkArg::HostIp => NetworkMode::HostIp,
     };
+    if let Some(rootfs) = &args.rootfs {
+        spec.files.rootfs = Rootfs::Path(directory(rootfs)?.into_os_string().into());
+    }
     workspace::choose(context, args.workspace, project.as_ref(), home.as_deref(), &mut spec)?;
     // Its path may lead elsewhere for the daemon: see `StartOptions::project`.
     let is_given = spec.files.workspace != Workspace::None;
@@ -85,6 +89,16 @@ fn command(args: &RunArgs) -> Result<Vec<ByteString>, Failure> {
         args.words.first().map(|word| word.to_string_lossy()).unwrap_or_default()
     ))
     .hint(format!("write `min run -- {shown}`")))
+}
+
+/// The directory that a path names, in full.
+fn directory(path: &Path) -> Result<PathBuf, Failure> {
+    let refused = |why: &dyn std::fmt::Display| {
+        Failure::usage(format!("--rootfs {}: {why}", path.display()))
+            .hint("name a directory that holds a whole system, with its own /bin and /lib")
+    };
+    let real = path.canonicalize().map_err(|error| refused(&error))?;
+    if real.is_dir() { Ok(real) } else { Err(refused(&"it is not a directory")) }
 }
 
 /// Whole milliseconds, at least one: a limit of nothing is no limit.

@@ -2,9 +2,7 @@
 //!
 //! One table. Whoever builds one of these takes its row away.
 
-use minimal_proto::spec::{
-    DynamicIngress, Egress, Lifetime, NetworkMode, OnOom, RestartPolicy, Rootfs,
-};
+use minimal_proto::spec::{DynamicIngress, Egress, Lifetime, NetworkMode, OnOom, RestartPolicy};
 use minimal_proto::{ErrorBody, ErrorCode, Spec};
 
 /// Key, whether a spec asks for it, and what to do instead.
@@ -32,11 +30,6 @@ const ROWS: &[Row] = &[
         "`kill_process` is what happens: the box ends if its entrypoint is killed",
     ),
     ("io.pty_enabled", |spec| spec.io.pty_enabled, "leave it out: there are no terminals yet"),
-    (
-        "files.rootfs",
-        |spec| spec.files.rootfs != Rootfs::Host,
-        "`host` is the only root that a box can have yet",
-    ),
     ("files.mounts", |spec| !spec.files.mounts.is_empty(), "leave them out"),
     ("files.patches", |spec| !spec.files.patches.is_empty(), "leave them out"),
     (
@@ -105,7 +98,6 @@ mod tests {
             ("execution.ready", json!({"probe": {"port": 80}, "timeout_ms": 1, "interval_ms": 1})),
             ("execution.on_oom", json!("end_box")),
             ("io.pty_enabled", json!(true)),
-            ("files.rootfs", json!({"path": "/srv/root"})),
             ("files.mounts", json!([{"source": "~/x", "dest": "/x", "mode": "ro"}])),
             ("files.patches", json!([{"source": "~/x", "dest": "/x"}])),
             ("files.workspace_exclude", json!(["target"])),

@@ -46,8 +46,10 @@ pub(super) fn prepare(
                 continue;
             }
             // What every box has is made with it (`own_files`), and layers over the system elsewhere
-            // (`system_layers`).
-            Given::Workbench | Given::Home | Given::Tmp | Given::System(_) => continue,
+            // (`system_layers`, `rootfs`).
+            Given::Workbench | Given::Home | Given::Tmp | Given::System(_) | Given::Root => {
+                continue;
+            }
         };
         let Some(source) = source else { continue };
         let wish = Wish { source, meant, kind, required: plan.workspace_required, place };

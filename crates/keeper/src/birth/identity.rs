@@ -7,8 +7,8 @@ use minimal_proto::ending::StartFault;
 use rustix::thread::CapabilitySet;
 
 use super::BirthError;
-use crate::etc::Account;
-use crate::shared_root::SharedRoot;
+use crate::etc::{Account, Accounts};
+use crate::users::Users;
 
 /// What root of a box may do in it, by the names of capabilities(7): what installing packages and
 /// running services takes. Never what mounts (CAP_SYS_ADMIN), makes devices (CAP_MKNOD), looks into
@@ -36,20 +36,20 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// Finds the user that a spec names.
-    pub(super) fn find(user: &str, nursery: &SharedRoot) -> Result<Self, BirthError> {
+    /// Finds the user that a spec names, among those that the box knows.
+    pub(super) fn find(user: &str, accounts: &Accounts, users: Users) -> Result<Self, BirthError> {
         let refuse = |why: String| BirthError {
             fault: StartFault::Other,
             step: "find the box's user".to_owned(),
             message: format!("cannot run as `{user}`: {why}"),
             errno: None,
         };
-        let account = nursery.accounts.find(user);
+        let account = accounts.find(user);
         let account = account.ok_or_else(|| refuse("the box has no such user".to_owned()))?;
-        let outside = |id| nursery.users.outside(id);
+        let outside = |id| users.outside(id);
         let (Some(uid_outside), Some(gid_outside)) = (outside(account.uid), outside(account.gid))
         else {
-            let (first, last) = nursery.users.first_and_last();
+            let (first, last) = users.first_and_last();
             return Err(refuse(if first == last {
                 "boxes have one user on this host, `box`; `min doctor` says how to get more"
                     .to_owned()

@@ -17,6 +17,7 @@ mod init;
 mod joiner;
 mod own_files;
 mod report;
+mod rootfs;
 mod system_layers;
 mod workspace;
 
@@ -47,7 +48,7 @@ use crate::control::Connection;
 use crate::etc::Account;
 use crate::limits::{self, Cgroups, InForce};
 use crate::peers::Peers;
-use crate::plan::{self, Plan, base_environment};
+use crate::plan::{self, Given, Plan, base_environment};
 use crate::policy::Filters;
 use crate::shared_root::SharedRoot;
 
@@ -116,8 +117,10 @@ pub(crate) fn give_birth(
         blank.give_to(box_dir, life_lock).ok()?;
         Some(blank)
     });
-    let identity = Identity::find(&start.spec.execution.user, nursery)?;
     let plan = Plan::for_spec(&start.spec, &start.name);
+    let root = rootfs::prepare(&plan, box_dir, nursery.users)?;
+    let accounts = root.as_ref().map_or(&nursery.accounts, |root| &root.accounts);
+    let identity = Identity::find(&start.spec.execution.user, accounts, nursery.users)?;
     let (program, path) =
         program(start, &identity.account).map_err(at("lay out arguments and environment"))?;
     let mut meanwhile = Meanwhile { peers, cgroups };
@@ -125,6 +128,10 @@ pub(crate) fn give_birth(
         given::prepare((&plan, start.options.project), box_dir, nursery.users, &mut meanwhile)?;
     let system = SystemLayers::prepare(&identity, &plan, box_dir, nursery)?;
     given.mounts.extend(system.mounts);
+    if let Some(root) = root {
+        given.mounts.push((Given::Root, root.mount));
+        given.missing.extend(root.missing);
+    }
     // After a copy, which may take long and is no part of the box.
     let limits = limits::set(&start.spec.machine, cgroups, &nursery.limits, nursery.users)?;
     let pipes = Pipes::new(start.options.input, &identity).map_err(at("make pipes"))?;

@@ -21,8 +21,8 @@ use crate::system_lowers::Lower;
 
 /// Where they are in `fs/` of the box directory, and what each has.
 const SYSTEM: &str = "system";
-const UPPER: &str = "upper";
-const WORK: &str = "work";
+pub(super) const UPPER: &str = "upper";
+pub(super) const WORK: &str = "work";
 
 /// What of `/var` programs that install take for granted. The databases are mounted into it.
 const VAR: [&str; 18] = [
@@ -74,6 +74,11 @@ impl SystemLayers {
     ) -> Result<Self, BirthError> {
         let mut layers = Self { mounts: Vec::new(), install: "none", left_out: Vec::new() };
         if !identity.is_root() {
+            return Ok(layers);
+        }
+        if plan.rootfs.is_some() {
+            // All of it is in a layer of the box's own.
+            layers.install = "full";
             return Ok(layers);
         }
         if let Some(why) = &nursery.lowers.lack {
@@ -150,7 +155,7 @@ fn populate(lowers: &[Lower], plan: &Plan, system: &OwnedFd, owner: u32) -> io::
         }
         for (path, contents) in &plan.files {
             if let Ok(name) = Path::new(path).strip_prefix(lower.path) {
-                file(upper.as_fd(), name, contents, owner)?;
+                file(upper.as_fd(), name, contents, (owner, 0o644))?;
             }
         }
     }
@@ -163,7 +168,7 @@ fn directory_of(lower: &Lower) -> String {
 }
 
 /// Makes a directory that its owner alone can write to, and opens it.
-fn make(at: BorrowedFd<'_>, path: &str, owner: u32) -> io::Result<OwnedFd> {
+pub(super) fn make(at: BorrowedFd<'_>, path: &str, owner: u32) -> io::Result<OwnedFd> {
     rustix::fs::mkdirat(at, path, Mode::RWXU)?;
     let directory = open(at, path)?;
     rustix::fs::fchown(&directory, Some(Uid::from_raw(owner)), Some(Gid::from_raw(owner)))?;
@@ -171,7 +176,7 @@ fn make(at: BorrowedFd<'_>, path: &str, owner: u32) -> io::Result<OwnedFd> {
     Ok(directory)
 }
 
-fn open(at: BorrowedFd<'_>, path: &str) -> io::Result<OwnedFd> {
+pub(super) fn open(at: BorrowedFd<'_>, path: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(at, path, flags, Mode::empty())?)
 }
@@ -211,10 +216,15 @@ fn skeleton(
 }
 
 /// Writes a file of the box's, for its root to change later.
-fn file(at: BorrowedFd<'_>, name: &Path, contents: &Contents, owner: u32) -> io::Result<()> {
+pub(super) fn file(
+    at: BorrowedFd<'_>,
+    name: &Path,
+    contents: &Contents,
+    (owner, mode): (u32, u32),
+) -> io::Result<()> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(at, name, flags, Mode::from_raw_mode(0o644))?;
+    let file = rustix::fs::openat(at, name, flags, Mode::RUSR | Mode::WUSR)?;
     rustix::fs::fchown(&file, Some(Uid::from_raw(owner)), Some(Gid::from_raw(owner)))?;
-    rustix::fs::fchmod(&file, Mode::from_raw_mode(0o644))?;
+    rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
     blank::write(contents, file.into())
 }

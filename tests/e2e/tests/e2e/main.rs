@@ -66,6 +66,8 @@ mod outputs;
 #[cfg(test)]
 mod own_tests;
 #[cfg(test)]
+mod rootfs;
+#[cfg(test)]
 mod secrets;
 #[cfg(test)]
 mod start_faults;

@@ -17,7 +17,9 @@ mod project;
 mod report;
 mod tree;
 
+pub(super) use mounts::around as mounts_around;
 pub(crate) use owners::make_common_maps;
+pub(super) use project::look_at;
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};

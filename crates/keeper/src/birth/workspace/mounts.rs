@@ -15,11 +15,16 @@ const LOCAL: [&str; 20] = [
 
 /// The mounts that matter to a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Around {
+pub(in crate::birth) struct Around {
     /// Those on the way to it are all of this machine.
-    pub(super) local: bool,
+    pub(in crate::birth) local: bool,
     /// Those below it.
-    pub(super) below: Vec<PathBuf>,
+    pub(in crate::birth) below: Vec<PathBuf>,
+}
+
+/// Reads the table for what is around a directory.
+pub(in crate::birth) fn around(directory: &Path) -> io::Result<Around> {
+    Around::of(directory)
 }
 
 impl Around {

@@ -82,7 +82,7 @@ impl Project {
 
 /// Looks at a directory from a child of ours first: one on a dead network mount never answers, and
 /// who waits for it cannot even be killed.
-fn look_at(directory: &Path) -> io::Result<()> {
+pub(in crate::birth) fn look_at(directory: &Path) -> io::Result<()> {
     match fork()? {
         Forked::Child => {
             // How it ends says only that it ends: the keeper asks again.
