@@ -100,10 +100,10 @@ fn where_a_box_has_nothing() {
         );
         let inner = format!(
             "{GIT}{COMMIT}; git worktree list | wc -l; touch /x $(dirname $(git rev-parse --git-common-dir))/x 2>/dev/null || echo sealed; \
-             id -un; echo > ~/h && echo > /tmp/t && echo > /dev/null && ls -d /home/box /workbench /proc/1 /sys/kernel; hostname"
+             id -un; echo > ~/h && echo > /tmp/t && echo > /dev/null && ls -d /home/box /workbench /proc/1 /sys/class; hostname"
         );
         let output = env.bash(&script).env("INNER", inner).run();
-        let rest = "2\nsealed\nbox\n/home/box\n/proc/1\n/sys/kernel\n/workbench\nsh-1\n";
+        let rest = "2\nsealed\nbox\n/home/box\n/proc/1\n/sys/class\n/workbench\nsh-1\n";
         output.assert_code(0).assert_stdout(format!("second\nfirst\n{rest}"));
     }
 }
