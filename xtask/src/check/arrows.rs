@@ -8,6 +8,7 @@ use serde_json::Value;
 /// ARCHITECTURE.md too.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("minimal-proto", &[]),
+    ("minimal-spec", &["minimal-proto"]),
     ("minimal-linux", &["minimal-proto"]),
     ("minimal-store", &["minimal-linux", "minimal-proto"]),
     ("minimal-keeper", &["minimal-linux", "minimal-proto", "minimal-store"]),
@@ -40,6 +41,7 @@ const NEVER_BELOW: &[(&str, &[&str], &str)] = &[
         "a keeper is one thread that needs nobody and parses nothing hostile",
     ),
     ("minimal-proto", &["rustix", "tokio"], "the shared words do no I/O"),
+    ("minimal-spec", &["rustix", "tokio"], "an expansion reads nothing but its arguments"),
     ("minimal-store", &["tokio"], "the store is synchronous"),
 ];
 

@@ -56,13 +56,14 @@ pub(crate) async fn create(
     let pass = host.begin_birth()?;
     let key = key.map(|key| RequestKey { key, digest: digest(&request) });
     let spec = &request.spec;
-    // A box without a program is called after its type.
-    let program = spec.execution.exec.first().cloned();
-    let program = program.unwrap_or_else(|| spec.identity.box_type.as_str().into());
+    // Called after its entry, its program, or its type.
+    let entry = spec.identity.entry.as_ref().map(|entry| entry.as_str().into());
+    let base = entry.or_else(|| spec.execution.exec.first().cloned());
+    let base = base.unwrap_or_else(|| spec.identity.box_type.as_str().into());
     let reservation = loop {
         let id = BoxId::from_uuid(Uuid::now_v7());
         let asked = request.spec.identity.name.as_ref();
-        match host.index.admit(id, asked, program.as_bytes(), key.as_ref()) {
+        match host.index.admit(id, asked, base.as_bytes(), key.as_ref()) {
             Ok(Admission::New(reservation)) => break reservation,
             Ok(Admission::Repeat { id, mut made }) => {
                 // Closed once it is known whether the first request made it.

@@ -44,7 +44,8 @@ const ROWS: &[Row] = &[
     ),
     (
         "network.egress",
-        |spec| spec.network.egress != Egress::default(),
+        // Without a network, whatever is denied is.
+        |spec| spec.network.mode != NetworkMode::None && spec.network.egress != Egress::default(),
         "leave it out: it needs network.mode own_ip, which cannot be had yet",
     ),
     (
@@ -121,6 +122,9 @@ mod tests {
             let mut json = serde_json::to_value(&plain).unwrap();
             let pointer = format!("/{}", key.replace('.', "/"));
             *json.pointer_mut(&pointer).unwrap() = value;
+            if key == "network.egress" {
+                json["network"]["mode"] = json!("host_ip");
+            }
             let spec = serde_json::from_value(json).unwrap();
             let error = check(&spec).unwrap_err();
             assert_eq!((error.code, &error.details["key"]), (ErrorCode::NotSupported, &key.into()));

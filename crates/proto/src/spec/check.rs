@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    EnvSource, ExecutionSection, Lifetime, Limit, Max, NetworkMode, Probe, Repository,
+    Egress, EnvSource, ExecutionSection, Lifetime, Limit, Max, NetworkMode, Probe, Repository,
     RestartPolicy, Rootfs, Spec, Workspace,
 };
 use crate::ByteString;
@@ -122,7 +122,13 @@ impl Spec {
         if network.mode == NetworkMode::OwnIp {
             return Ok(());
         }
-        let key = if network.egress != super::Egress::default() {
+        // Without a network, whatever is denied is.
+        let denied = network.egress.deny_subnets.clone();
+        let nothing = match network.mode {
+            NetworkMode::None => Egress { deny_subnets: denied, ..Egress::default() },
+            NetworkMode::HostIp | NetworkMode::OwnIp => Egress::default(),
+        };
+        let key = if network.egress != nothing {
             "network.egress"
         } else if !network.ingress.is_empty() {
             "network.ingress"

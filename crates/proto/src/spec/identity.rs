@@ -12,6 +12,8 @@ use crate::BoxName;
 pub struct IdentitySection {
     /// The name asked for; without one the daemon names the box after its program.
     pub name: Option<BoxName>,
+    /// The entry it comes from: without a name the box is called after it, with a number.
+    pub entry: Option<BoxName>,
     /// The box's type.
     pub box_type: BoxType,
     /// When the box ends.
@@ -25,6 +27,9 @@ pub struct IdentitySection {
 pub(crate) struct IdentityJson {
     /// The name asked for; without one the daemon names the box after its program.
     name: Option<BoxName>,
+    /// The entry it comes from: without a name the box is called after it, with a number.
+    #[serde(default)]
+    entry: Option<BoxName>,
     /// The box's type: a built-in one, or one of a project.
     #[serde(rename = "type")]
     box_type: String,
@@ -40,6 +45,7 @@ impl From<IdentitySection> for IdentityJson {
     fn from(section: IdentitySection) -> Self {
         Self {
             name: section.name,
+            entry: section.entry,
             box_type: section.box_type.as_str().to_owned(),
             root: Some(section.box_type.root()),
             lifetime: section.lifetime,
@@ -51,7 +57,7 @@ impl TryFrom<IdentityJson> for IdentitySection {
     type Error = String;
 
     fn try_from(json: IdentityJson) -> Result<Self, Self::Error> {
-        let IdentityJson { name, box_type, root, lifetime } = json;
+        let IdentityJson { name, entry, box_type, root, lifetime } = json;
         let box_type = match (Builtin::from_word(&box_type), root) {
             (Some(builtin), None) => builtin.into(),
             (Some(builtin), Some(root)) if builtin == root => builtin.into(),
@@ -70,7 +76,7 @@ impl TryFrom<IdentityJson> for IdentitySection {
                 return Err(format!("`{box_type}` is not a built-in type, and no root is given"));
             }
         };
-        Ok(Self { name, box_type, lifetime })
+        Ok(Self { name, entry, box_type, lifetime })
     }
 }
 
@@ -209,7 +215,7 @@ mod tests {
     #[test]
     fn a_type_is_built_in_or_has_a_root() {
         let read = |json: serde_json::Value| serde_json::from_value::<IdentitySection>(json);
-        let base = |it: &str| json!({"name": null, "type": it, "lifetime": "until_complete"});
+        let base = |it: &str| json!({"name": null, "entry": null, "type": it, "lifetime": "until_complete"});
         // As earlier builds wrote it.
         assert_eq!(read(base("task")).unwrap().box_type, Builtin::Task.into());
         let mut own = base("ci");

@@ -81,6 +81,7 @@ impl Spec {
             schema: SpecSchema::V1,
             identity: IdentitySection {
                 name: None,
+                entry: None,
                 box_type: Builtin::Task.into(),
                 lifetime: Lifetime::UntilComplete,
             },
@@ -171,7 +172,7 @@ mod tests {
                 json[section].as_object_mut().unwrap().remove(*key).unwrap();
             }
         };
-        without("box", &["root"]);
+        without("box", &["root", "entry"]);
         without("execution", &["on_oom", "restart", "ready"]);
         without("io", &["pty_enabled", "exec_enabled", "resume"]);
         without("files", &["rootfs", "workspace_exclude", "mounts", "patches"]);
