@@ -56,16 +56,17 @@ pub(super) async fn attach(
     let AttachQuery { from, input, pin, client } = query;
     let attachment = match find(&host, &address)? {
         Entry::Live(live) => {
-            let writer = if input { live.seat_writer(client).await? } else { None };
-            let pin = if pin { live.seat_pin(client, from).await? } else { None };
-            let source = LogSource::of_live(&live, from);
-            Attachment { id: live.id, source, live: Some(live), writer, pin }
+            let writer = if input { live.line.seat_writer(client).await? } else { None };
+            let pin = if pin { live.line.seat_pin(client, from).await? } else { None };
+            let source = LogSource::growing(Arc::clone(&live.dir), &live.line, from);
+            let line = Some(Arc::clone(&live.line));
+            Attachment { id: live.id, source, line, writer, pin }
         }
         Entry::Ended(ended) => {
             let dir = Arc::new(open_dir(&host, ended.id).await?);
             let id = ended.id;
-            let source = LogSource::of_ended(dir, ended, from);
-            Attachment { id, source, live: None, writer: None, pin: None }
+            let source = LogSource::sealed(dir, ended.log_end, Arc::new(ended.ending()), from);
+            Attachment { id, source, line: None, writer: None, pin: None }
         }
         Entry::Broken(broken) => return Err(broken.as_ref().into()),
     };

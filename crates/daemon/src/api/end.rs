@@ -50,7 +50,7 @@ pub(super) async fn stop(
 
 async fn stop_live(live: &Arc<Live>, StopBox { force, grace_ms }: StopBox) -> Result<(), ApiError> {
     hooks::pass("daemon.stop.before_ask").await.map_err(|error| ApiError::internal(&error))?;
-    match live.ask(|reply| Command::Stop { force, grace_ms, reply }).await? {
+    match live.line.ask(|reply| Command::Stop { force, grace_ms, reply }).await? {
         Answer::Given(answer) => answer?,
         Answer::Ended => {}
     }
@@ -58,7 +58,7 @@ async fn stop_live(live: &Arc<Live>, StopBox { force, grace_ms }: StopBox) -> Re
     let limit = Duration::from_millis(grace).saturating_add(END_LIMIT);
     match tokio::time::timeout(limit, live.ended()).await {
         Ok(ended) => Ok(ended.map(drop)?),
-        Err(_) => Err(live.unresponsive("the box has not ended after it was killed").into()),
+        Err(_) => Err(live.line.whose.unresponsive("the box has not ended after it was killed").into()),
     }
 }
 
@@ -76,7 +76,7 @@ pub(super) async fn signal(
             .with_detail("box", entry.id().to_string())
     };
     let Entry::Live(live) = &entry else { return Err(has_ended().into()) };
-    match live.ask(|reply| Command::Signal { signal, group: false, reply }).await? {
+    match live.line.ask(|reply| Command::Signal { signal, group: false, reply }).await? {
         Answer::Given(answer) => answer?,
         Answer::Ended => return Err(has_ended().into()),
     }
@@ -160,6 +160,6 @@ async fn gone(host: &Arc<Host>, id: BoxId) {
 async fn handed_over(host: &Host, live: &Arc<Live>) -> Result<Entry, ApiError> {
     match tokio::time::timeout(HAND_OVER_LIMIT, live.gone()).await {
         Ok(()) => Ok(host.index.get(live.id).unwrap_or_else(|| Entry::Live(Arc::clone(live)))),
-        Err(_) => Err(live.unresponsive("its end is still being written down").into()),
+        Err(_) => Err(live.line.whose.unresponsive("its end is still being written down").into()),
     }
 }

@@ -115,7 +115,7 @@ pub(super) async fn list(
                 continue;
             }
             Entry::Live(live) => {
-                live.probe();
+                live.line.probe();
                 live_record(&host, live).await
             }
             Entry::Broken(broken) => wire::broken(broken.id, &broken.reason, &host.name),

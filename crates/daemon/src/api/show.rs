@@ -32,7 +32,7 @@ pub(super) async fn show(
     let entry = host.index.resolve(&address)?;
     if let Entry::Live(live) = &entry {
         // Not waited for: the next look knows.
-        live.probe();
+        live.line.probe();
     }
     let id = entry.id();
     let measuring = {
@@ -61,14 +61,15 @@ pub(super) async fn record(host: &Arc<Host>, entry: &Entry) -> BoxRecord {
 /// The record of a box that has an actor.
 pub(super) async fn live_record(host: &Host, live: &Arc<Live>) -> BoxRecord {
     // The end first: what is written after it must not look dropped.
+    let bytes = live.line.flow.borrow().log_end;
     let view = live.view.borrow().clone();
     let dir = Arc::clone(&live.dir);
     let figures = blocking(move || minimal_store::figures(&dir)).await;
     // The files do not show what a full disk took after the last that was kept; the end does. A log
     // that cannot be looked at is told by whoever reads it.
     let kept = figures.map(|log| log.bytes - log.dropped_bytes);
-    let dropped = kept.map_or(0, |kept| view.log_end.saturating_sub(kept));
-    wire::live(&view, &live.facts, dropped, &host.name)
+    let dropped_bytes = kept.map_or(0, |kept| bytes.saturating_sub(kept));
+    wire::live(&view, &live.facts, LogFigures { bytes, dropped_bytes }, &host.name)
 }
 
 /// What is on disk of a box, as far as that can be found out.
@@ -131,7 +132,7 @@ pub(super) async fn wait(
         Entry::Broken(broken) => return Err(broken.as_ref().into()),
     };
     let ended = live.ended();
-    let (_, ending) = match query.timeout_ms {
+    let ending = match query.timeout_ms {
         // Until the ending, or until the client leaves: it has said that it waits for as long.
         None => ended.await?,
         Some(limit) => {
@@ -142,7 +143,7 @@ pub(super) async fn wait(
             })??
         }
     };
-    Ok(Json(WaitAnswer { id: live.id, ending }))
+    Ok(Json(WaitAnswer { id: live.id, ending: (*ending).clone() }))
 }
 
 /// The directory of a box, opened.

@@ -101,15 +101,15 @@ pub(super) async fn log(
     let (begin, format) = (query.begin()?, query.format()?);
     let (source, end) = match find(&host, &address)? {
         Entry::Live(live) => {
-            let end = live.view.borrow().log_end;
+            let end = live.line.flow.borrow().log_end;
             let from = locate(Arc::clone(&live.dir), end, begin, query.stream).await?;
-            (LogSource::of_live(&live, from), end)
+            (LogSource::growing(Arc::clone(&live.dir), &live.line, from), end)
         }
         Entry::Ended(ended) => {
             let dir = Arc::new(open_dir(&host, ended.id).await?);
             let end = ended.log_end;
             let from = locate(Arc::clone(&dir), end, begin, query.stream).await?;
-            (LogSource::of_ended(dir, ended, from), end)
+            (LogSource::sealed(dir, end, Arc::new(ended.ending()), from), end)
         }
         Entry::Broken(broken) => return Err(broken.as_ref().into()),
     };

@@ -16,7 +16,9 @@ use uuid::Uuid;
 
 use super::actor::{Actor, Body};
 use super::conclude::{Absence, Conclusion, conclude};
-use super::{Answer, Command, Ended, Facts, Fate, Link, Live, View, first_sign, unsupported, wire};
+use super::{
+    Answer, Command, Ended, Facts, Fate, Flow, Link, Live, View, first_sign, unsupported, wire,
+};
 use crate::hooks;
 use crate::host::Host;
 use crate::index::{Admission, AdmitError, Entry, RequestKey, Reservation};
@@ -117,10 +119,10 @@ async fn birth(
         host.reap_later(&ended);
         return Ok(Outcome::Made(Box::new(ended.record())));
     }
-    let mut view = View::new(record, 0);
-    view.input_open = start.input;
-    view.pinned = start.pin;
-    let (actor, live) = Actor::new(Arc::clone(&host), Body { facts, dir, view });
+    let (view, mut flow) = (View::new(record), Flow::new(0));
+    flow.input_open = start.input;
+    flow.pinned = start.pin;
+    let (actor, live) = Actor::new(Arc::clone(&host), Body { facts, dir, view, flow });
     reservation.publish(Entry::Live(Arc::clone(&live)));
     match keeper {
         Keeper::Launched(link, process) => {
@@ -141,7 +143,9 @@ async fn birth(
         .await
         .map_err(|error| internal("pass a fault point", &error))?;
     let view = live.view.borrow().clone();
-    Ok(Outcome::Made(Box::new(wire::live(&view, &live.facts, 0, &host.name))))
+    let bytes = live.line.flow.borrow().log_end;
+    let log = LogFigures { bytes, dropped_bytes: 0 };
+    Ok(Outcome::Made(Box::new(wire::live(&view, &live.facts, log, &host.name))))
 }
 
 /// That a start has come to something.
@@ -159,7 +163,7 @@ async fn started(entry: &Entry) -> Result<Option<Settled>, ErrorBody> {
         hooks::pass("daemon.create.start_limit").await.map_or(Duration::ZERO, |()| START_LIMIT);
     loop {
         match tokio::time::timeout(limit, live.wait_for(is_up)).await {
-            Ok(view) if view.fate == Fate::Removed => return Err(live.no_ending(&view)),
+            Ok(view) if view.fate == Fate::Removed => return Err(live.removed()),
             Ok(_) => return Ok(Some(Settled)),
             // It answers, so it is at work: it copies a project, which takes as long as it takes.
             Err(_) if !limit.is_zero() && live.view.borrow().fault.is_none() => {}
@@ -174,7 +178,7 @@ async fn started(entry: &Entry) -> Result<Option<Settled>, ErrorBody> {
 /// Its keeper does not answer.
 pub(crate) async fn cancel(host: &Host, key: &str) -> Result<bool, ErrorBody> {
     let Some(Entry::Live(live)) = host.index.made_under(key) else { return Ok(false) };
-    match live.ask(|reply| Command::Cancel { reply }).await? {
+    match live.line.ask(|reply| Command::Cancel { reply }).await? {
         Answer::Given(Ok(())) => Ok(true),
         Answer::Given(Err(error)) if error.code == ErrorCode::WrongState => Ok(false),
         Answer::Given(Err(error)) => Err(error),
@@ -187,7 +191,7 @@ pub(crate) async fn cancel(host: &Host, key: &str) -> Result<bool, ErrorBody> {
 /// # Errors
 /// That is not certain.
 async fn give_up(live: &Arc<Live>) -> Result<(), ErrorBody> {
-    match live.ask(|reply| Command::GiveUp { reply }).await? {
+    match live.line.ask(|reply| Command::GiveUp { reply }).await? {
         // It has ended meanwhile, or does now.
         Answer::Ended | Answer::Given(true) => live.ended().await.map(drop),
         Answer::Given(false) => Err(may_start(&Entry::Live(Arc::clone(live)))),

@@ -71,10 +71,10 @@ impl Pulse {
         self.question == Question::Overdue
     }
 
-    /// When to look again; never, while it is silent.
-    pub(crate) fn next(&self, pace: Duration) -> Option<Instant> {
+    /// When to look again; never, while it is silent, nor if it is to be asked at no `pace`.
+    pub(crate) fn next(&self, pace: Option<Duration>) -> Option<Instant> {
         match self.question {
-            Question::None => Some(self.heard + pace),
+            Question::None => pace.map(|pace| self.heard + pace),
             Question::Open(asked) => Some(asked + ANSWER_LIMIT),
             Question::Overdue => None,
         }
@@ -91,14 +91,14 @@ mod tests {
         let at = |millis| start + Duration::from_millis(millis);
         let mut pulse = Pulse::new(start);
         assert!(!pulse.should_ask(at(999), pace(1)));
-        assert_eq!(pulse.next(pace(1)), Some(at(1_000)));
+        assert_eq!(pulse.next(Some(pace(1))), Some(at(1_000)));
         assert!(pulse.should_ask(at(1_000), pace(1)));
         assert!(!pulse.should_ask(at(1_500), Duration::ZERO), "one question at a time");
         assert!(!pulse.falls_silent(at(2_999)));
-        assert_eq!(pulse.next(pace(1)), Some(at(3_000)));
+        assert_eq!(pulse.next(Some(pace(1))), Some(at(3_000)));
         assert!(pulse.falls_silent(at(3_000)));
         assert!(!pulse.falls_silent(at(3_001)) && pulse.is_silent(), "it is said once");
-        assert_eq!(pulse.next(pace(1)), None);
+        assert_eq!(pulse.next(Some(pace(1))), None);
         pulse.heard(at(3_100));
         assert!(!pulse.is_silent());
     }

@@ -13,7 +13,7 @@ use minimal_store::{BoxDir, BoxDirError, JournalReader, ListError, Record};
 
 use super::actor::{Actor, Body};
 use super::conclude::{Absence, Conclusion, conclude};
-use super::{Ended, Facts, View, sealed_at};
+use super::{Ended, Facts, Flow, View, sealed_at};
 use crate::host::Host;
 use crate::index::{Broken, Entry, RequestKey};
 
@@ -169,7 +169,8 @@ fn settle(host: &Host, dir: BoxDir, spec: &Spec, record: Record) -> Found {
     match Ended::new(&record, &facts, sealed_at(&record, log), &host.name) {
         Some(ended) => Found::Ended(ended, key),
         None => {
-            Found::Alive(Box::new(Body { facts, dir, view: View::new(record, log.bytes) }), key)
+            let (view, flow) = (View::new(record), Flow::new(log.bytes));
+            Found::Alive(Box::new(Body { facts, dir, view, flow }), key)
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What a box's actor lets the rest of the daemon see.
+//! What a box's actor lets the rest of the daemon see of the box. Its streams are its flow's.
 
 use std::sync::Arc;
 
-use minimal_proto::{BoxId, Ending, Health};
+use minimal_proto::{BoxId, Health};
 use minimal_store::Record;
 
 /// A live box at one instant. Published by its actor, read by everyone else.
@@ -10,14 +10,6 @@ use minimal_store::Record;
 pub(crate) struct View {
     /// The fold of its journal.
     pub(crate) record: Arc<Record>,
-    /// How far its log can be read.
-    pub(crate) log_end: u64,
-    /// How much input was accepted.
-    pub(crate) input_offset: u64,
-    /// Whether its entrypoint takes input.
-    pub(crate) input_open: bool,
-    /// Whether its log is pinned for its creator.
-    pub(crate) pinned: bool,
     /// What is wrong between us and its keeper.
     pub(crate) fault: Option<Arc<str>>,
     /// It has ended, and its keeper cannot bring the ending to disk.
@@ -38,14 +30,10 @@ pub(crate) enum Fate {
 }
 
 impl View {
-    /// The view of a box of which only the record and the log's end are known.
-    pub(crate) fn new(record: Record, log_end: u64) -> Self {
+    /// The view of a box of which only the record is known.
+    pub(crate) fn new(record: Record) -> Self {
         Self {
             record: Arc::new(record),
-            log_end,
-            input_offset: 0,
-            input_open: false,
-            pinned: false,
             fault: None,
             unsaved: None,
             fate: Fate::Open,
@@ -59,11 +47,6 @@ impl View {
     /// Whether nothing will follow.
     pub(crate) fn is_last(&self) -> bool {
         self.fate != Fate::Open
-    }
-
-    /// The ending, once it may be told.
-    pub(crate) fn ending(&self) -> Option<&Ending> {
-        self.record.ending.as_ref().filter(|_| self.fate == Fate::Sealed)
     }
 
     /// Whether this can be relied on, and why not.

@@ -46,8 +46,7 @@ pub(crate) fn record(
 }
 
 /// The record of a box that has an actor.
-pub(crate) fn live(view: &View, facts: &Facts, dropped_bytes: u64, host: &str) -> BoxRecord {
-    let log = LogFigures { bytes: view.log_end, dropped_bytes };
+pub(crate) fn live(view: &View, facts: &Facts, log: LogFigures, host: &str) -> BoxRecord {
     record(&view.record, facts, view.health(), log, host)
 }
 

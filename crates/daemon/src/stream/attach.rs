@@ -14,14 +14,14 @@ use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
 use minimal_proto::error::Chain;
 use minimal_proto::stream::{ClientMessage, InputFrame, ServerMessage};
-use minimal_proto::{BoxId, ErrorBody, ErrorCode, Signal};
+use minimal_proto::{BoxId, Ending, ErrorBody, ErrorCode, Signal};
 use minimal_store::Chunk;
 use tokio::sync::{mpsc, oneshot};
 
 use super::input::{InputFault, InputGate};
 use super::output;
-use super::source::{LogSource, Standing};
-use crate::boxes::{Command, Fate, Input, Live, PinSeat, Unseated, WriterSeat};
+use super::source::LogSource;
+use crate::boxes::{Command, Input, Line, Outcome, PinSeat, Unseated, WriterSeat};
 use crate::hooks;
 use crate::host::Host;
 
@@ -36,8 +36,8 @@ const SAYINGS: usize = 4;
 pub(crate) struct Attachment {
     pub(crate) id: BoxId,
     pub(crate) source: LogSource,
-    /// The box's actor; none for a box that has ended.
-    pub(crate) live: Option<Arc<Live>>,
+    /// Whoever serves it; none for what has ended.
+    pub(crate) line: Option<Arc<Line>>,
     pub(crate) writer: Option<WriterSeat>,
     pub(crate) pin: Option<PinSeat>,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Attachment {
 enum Stop {
     /// It has said the terminal message.
     Said,
-    /// The connection or the box's actor is gone.
+    /// The connection or the actor is gone.
     Lost,
 }
 
@@ -55,12 +55,12 @@ type Sink = SplitSink<WebSocket, Message>;
 /// Serves an attached client until one of both has nothing more to say.
 pub(crate) async fn serve(host: Arc<Host>, socket: WebSocket, attachment: Attachment) {
     host.streams.fetch_add(1, Ordering::Relaxed);
-    let Attachment { id, source, live, writer, pin } = attachment;
+    let Attachment { id, source, line, writer, pin } = attachment;
     let (mut sink, mut incoming) = socket.split();
     let (say, said) = mpsc::channel(SAYINGS);
-    let output = OutputHalf { id, source, live: live.clone(), writes: writer.is_some(), said };
+    let output = OutputHalf { id, source, writes: writer.is_some(), said };
     let from = writer.as_ref().map(|seat| seat.from);
-    let input = InputHalf { live, gate: InputGate::new(from.unwrap_or(0)), writer, pin, say };
+    let input = InputHalf { line, gate: InputGate::new(from.unwrap_or(0)), writer, pin, say };
     let stop = tokio::select! {
         stop = output.run(&mut sink, from) => stop,
         () = input.run(&mut incoming) => Stop::Lost,
@@ -80,7 +80,6 @@ pub(crate) async fn serve(host: Arc<Host>, socket: WebSocket, attachment: Attach
 struct OutputHalf {
     id: BoxId,
     source: LogSource,
-    live: Option<Arc<Live>>,
     writes: bool,
     said: mpsc::Receiver<ServerMessage>,
 }
@@ -100,13 +99,13 @@ impl OutputHalf {
         input_from: Option<u64>,
     ) -> Result<Stop, axum::Error> {
         let first = self.source.standing();
-        let live_at = first.end;
+        let live_at = first.log_end;
         let mut told_input = (input_from.unwrap_or(first.input_offset), first.input_open);
         let attached = ServerMessage::Attached {
             box_id: self.id,
             exec: None,
             from: self.source.position(),
-            end: first.end,
+            end: first.log_end,
             input_offset: told_input.0,
             input_open: told_input.1,
             tty: false,
@@ -126,7 +125,7 @@ impl OutputHalf {
                     sink.feed(text(&ServerMessage::InputClosed)).await?;
                 }
             }
-            let read = match self.source.read(standing.end).await {
+            let read = match self.source.read(standing.log_end).await {
                 Ok(read) => read,
                 Err(error) => {
                     let body = ErrorBody::new(ErrorCode::Broken, Chain(&error).to_string());
@@ -143,14 +142,14 @@ impl OutputHalf {
                 sink.feed(text(&ServerMessage::Live)).await?;
             }
             if caught_up {
-                if standing.fate == Fate::Sealed {
-                    return self.say_ending(sink).await;
+                match standing.outcome {
+                    Outcome::Open => sink.flush().await?,
+                    Outcome::Ended(ending) => return say_ending(sink, &ending).await,
+                    Outcome::Unknown(error) => {
+                        sink.send(text(&ServerMessage::Error((*error).clone()))).await?;
+                        return Ok(Stop::Said);
+                    }
                 }
-                if let Some(error) = self.no_ending(standing) {
-                    sink.send(text(&ServerMessage::Error(error))).await?;
-                    return Ok(Stop::Said);
-                }
-                sink.flush().await?;
             }
             if let Some(stop) = self.wait(sink, caught_up).await? {
                 return Ok(stop);
@@ -172,21 +171,6 @@ impl OutputHalf {
         }
     }
 
-    /// Why there will be no ending, if that is so.
-    fn no_ending(&self, standing: Standing) -> Option<ErrorBody> {
-        let live = self.live.as_ref().filter(|_| standing.fate == Fate::Removed)?;
-        Some(live.no_ending(&live.view.borrow()))
-    }
-
-    async fn say_ending(&mut self, sink: &mut Sink) -> Result<Stop, axum::Error> {
-        let Some(ending) = self.source.ending() else { return Ok(Stop::Lost) };
-        if hooks::pass("daemon.stream.before_exited").await.is_err() {
-            return Ok(Stop::Lost);
-        }
-        sink.send(text(&ServerMessage::Exited { ending })).await?;
-        Ok(Stop::Said)
-    }
-
     /// Passes on what the input half has to say; if everything was read, waits for that or for
     /// something to change.
     async fn wait(&mut self, sink: &mut Sink, idle: bool) -> Result<Option<Stop>, axum::Error> {
@@ -195,7 +179,7 @@ impl OutputHalf {
                 message = self.said.recv() => message,
                 changed = self.source.changed() => {
                     // An actor that goes has sealed, unless the daemon is leaving.
-                    let known = changed || self.source.standing().fate != Fate::Open;
+                    let known = changed || !self.source.standing().is_open();
                     return Ok((!known).then_some(Stop::Lost));
                 }
             }
@@ -208,8 +192,16 @@ impl OutputHalf {
     }
 }
 
+async fn say_ending(sink: &mut Sink, ending: &Ending) -> Result<Stop, axum::Error> {
+    if hooks::pass("daemon.stream.before_exited").await.is_err() {
+        return Ok(Stop::Lost);
+    }
+    sink.send(text(&ServerMessage::Exited { ending: ending.clone() })).await?;
+    Ok(Stop::Said)
+}
+
 struct InputHalf {
-    live: Option<Arc<Live>>,
+    line: Option<Arc<Line>>,
     gate: InputGate,
     writer: Option<WriterSeat>,
     pin: Option<PinSeat>,
@@ -251,11 +243,11 @@ impl InputHalf {
         let frame = InputFrame::parse(message).ok_or_else(|| {
             ErrorBody::new(ErrorCode::BadRequest, "an input message is too short")
         })?;
-        let (Some(writer), Some(live)) = (&self.writer, &self.live) else {
+        let (Some(writer), Some(line)) = (&self.writer, &self.line) else {
             // The box takes no input, as `attached` has said, or this client asked not to write.
             return Ok(());
         };
-        let accepted = live.view.borrow().input_offset;
+        let accepted = line.flow.borrow().input_offset;
         let known = self.gate.take(frame.offset, frame.bytes.len(), accepted)?;
         let offset = frame.offset + known as u64;
         let bytes = message.slice_ref(&frame.bytes[known..]);
@@ -293,10 +285,10 @@ impl InputHalf {
     }
 
     async fn signal(&self, signal: Signal) {
-        let Some(live) = &self.live else { return };
+        let Some(line) = &self.line else { return };
         let (reply, answer) = oneshot::channel();
         // In order with the client's other signals; its answer is waited for elsewhere.
-        if live.commands.send(Command::Signal { signal, group: true, reply }).await.is_err() {
+        if line.commands.send(Command::Signal { signal, group: true, reply }).await.is_err() {
             return;
         }
         let say = self.say.clone();

@@ -6,7 +6,7 @@ use minimal_store::{Chunk, LogError};
 
 use super::output;
 use super::source::LogSource;
-use crate::boxes::Fate;
+use crate::boxes::Outcome;
 
 /// How output is written into a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl LogBody {
     async fn next(&mut self) -> Result<Option<Bytes>, BrokenOff> {
         loop {
             let standing = self.source.standing();
-            let end = self.until.unwrap_or(standing.end).min(standing.end);
+            let end = self.until.unwrap_or(standing.log_end).min(standing.log_end);
             match self.source.read(end).await? {
                 Some(chunk) => {
                     let piece = self.encode(&chunk);
@@ -65,9 +65,11 @@ impl LogBody {
                         return Ok(Some(piece));
                     }
                 }
-                None if self.until.is_some() || standing.fate == Fate::Sealed => return Ok(None),
+                None if self.until.is_some() || matches!(standing.outcome, Outcome::Ended(_)) => {
+                    return Ok(None);
+                }
                 None => {
-                    if !self.source.changed().await && self.source.standing().fate != Fate::Sealed {
+                    if !self.source.changed().await && !self.source.is_sealed() {
                         return Err(BrokenOff::Leaving);
                     }
                 }

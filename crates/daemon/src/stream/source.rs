@@ -1,4 +1,4 @@
-//! A box's log for one reader, from an offset to the seal.
+//! A log for one reader, from an offset to the seal.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use minimal_proto::Ending;
 use minimal_store::{BoxDir, Chunk, LogError, LogReader};
 use tokio::sync::watch;
 
-use crate::boxes::{Ended, Fate, Live, Reading, View};
+use crate::boxes::{Flow, Line, Outcome, Reading};
 
 /// How much is read at a time, and so the most output held in memory for a reader.
 pub(crate) const PIECE: usize = 256 << 10;
@@ -26,34 +26,22 @@ pub(crate) struct LogSource {
 
 #[derive(Debug)]
 enum End {
-    Growing { view: watch::Receiver<View>, _reading: Reading },
-    Sealed { at: u64, ended: Arc<Ended> },
-}
-
-/// Where a box's streams stand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
-    /// How far the log can be read.
-    pub(crate) end: u64,
-    /// Whether anything will be added to it.
-    pub(crate) fate: Fate,
-    /// How much input was accepted.
-    pub(crate) input_offset: u64,
-    /// Whether the box takes input.
-    pub(crate) input_open: bool,
+    Growing { flow: watch::Receiver<Flow>, _reading: Reading },
+    Sealed(Flow),
 }
 
 impl LogSource {
-    /// The log of a box that has an actor.
-    pub(crate) fn of_live(live: &Arc<Live>, from: u64) -> Self {
-        let end = End::Growing { view: live.view.clone(), _reading: live.reading() };
-        Self { dir: Arc::clone(&live.dir), end, reader: None, position: from }
+    /// The log of something that has an actor.
+    pub(crate) fn growing(dir: Arc<BoxDir>, line: &Arc<Line>, from: u64) -> Self {
+        let end = End::Growing { flow: line.flow.clone(), _reading: line.reading() };
+        Self { dir, end, reader: None, position: from }
     }
 
-    /// The log of a box that has ended.
-    pub(crate) fn of_ended(dir: Arc<BoxDir>, ended: Arc<Ended>, from: u64) -> Self {
-        let end = End::Sealed { at: ended.log_end, ended };
-        Self { dir, end, reader: None, position: from }
+    /// The log of something that has ended.
+    pub(crate) fn sealed(dir: Arc<BoxDir>, at: u64, ending: Arc<Ending>, from: u64) -> Self {
+        let mut flow = Flow::new(at);
+        flow.end(Outcome::Ended(ending));
+        Self { dir, end: End::Sealed(flow), reader: None, position: from }
     }
 
     /// The offset of the next byte wanted.
@@ -62,38 +50,24 @@ impl LogSource {
     }
 
     /// Where things stand now. What changes later is told by [`LogSource::changed`].
-    pub(crate) fn standing(&mut self) -> Standing {
+    pub(crate) fn standing(&mut self) -> Flow {
         match &mut self.end {
-            End::Growing { view, .. } => {
-                let view = view.borrow_and_update();
-                Standing {
-                    end: view.log_end,
-                    fate: view.fate,
-                    input_offset: view.input_offset,
-                    input_open: view.input_open,
-                }
-            }
-            End::Sealed { at, .. } => {
-                let (input_offset, input_open) = (0, false);
-                Standing { end: *at, fate: Fate::Sealed, input_offset, input_open }
-            }
+            End::Growing { flow, .. } => flow.borrow_and_update().clone(),
+            End::Sealed(flow) => flow.clone(),
         }
+    }
+
+    /// Whether it has ended and its log is complete.
+    pub(crate) fn is_sealed(&mut self) -> bool {
+        matches!(self.standing().outcome, Outcome::Ended(_))
     }
 
     /// Waits for something to change. `false`: nothing will, and if the log is not sealed nothing
     /// is known of it any more. Cancel-safe.
     pub(crate) async fn changed(&mut self) -> bool {
         match &mut self.end {
-            End::Growing { view, .. } => view.changed().await.is_ok(),
-            End::Sealed { .. } => false,
-        }
-    }
-
-    /// How the box ended, once its log is sealed.
-    pub(crate) fn ending(&self) -> Option<Ending> {
-        match &self.end {
-            End::Growing { view, .. } => view.borrow().ending().cloned(),
-            End::Sealed { ended, .. } => Some(ended.ending()),
+            End::Growing { flow, .. } => flow.changed().await.is_ok(),
+            End::Sealed(_) => false,
         }
     }
 

@@ -12,7 +12,6 @@
 //! What it may tell, it publishes as a [`View`]. It does no blocking work itself, and it waits for
 //! nothing without a limit.
 
-mod requests;
 mod serve;
 
 use std::sync::Arc;
@@ -24,23 +23,21 @@ use minimal_proto::error::Chain;
 use minimal_proto::keeper::{FromKeeper, Hello};
 use minimal_proto::{BoxId, ErrorBody, ErrorCode, Event, EventData};
 use minimal_store::{BoxDir, Denied, JournalReader, Record};
-use tokio::sync::{mpsc, watch};
-use tokio::time::Instant;
+use tokio::sync::watch;
 use tracing::Instrument as _;
-use uuid::Uuid;
 
-use super::clocks::Pulse;
 use super::conclude::{Absence, ConcludeError, Conclusion, clean_up_after, conclude};
 use super::facts::Facts;
+use super::flow::{Flow, Outcome};
+use super::line::{Line, Whose};
 use super::link::{Link, LinkError};
-use super::live::{COMMANDS, Command, Live};
-use super::seats::{Pin, Writer};
+use super::live::Live;
+use super::serving::Serving;
 use super::view::{Fate, View};
 use super::{Ended, sealed_at};
 use crate::hooks;
 use crate::host::Host;
 use crate::index::Entry;
-use requests::Requests;
 
 /// How long a keeper may take to answer a connection with its hello.
 pub(super) const HELLO_LIMIT: Duration = Duration::from_secs(3);
@@ -66,19 +63,7 @@ pub(crate) struct Actor {
     host: Arc<Host>,
     live: Arc<Live>,
     view: watch::Sender<View>,
-    commands: mpsc::Receiver<Command>,
-    requests: Requests,
-    writer: Option<Writer>,
-    pin: Option<Pin>,
-    pulse: Pulse,
-    /// How much input was handed to the keeper's connection.
-    forwarded: u64,
-    /// Whose that input is, if that client has a name.
-    holds_input_of: Option<Uuid>,
-    /// The next writer is the creator's first, which is not noted.
-    creator_expected: bool,
-    /// Growth of the log that was not confirmed yet: nobody reads it.
-    unconfirmed: Option<(u64, Instant)>,
+    serving: Serving,
 }
 
 /// How a connection to a keeper came to its end.
@@ -106,14 +91,16 @@ pub(crate) struct Body {
     pub(crate) facts: Facts,
     pub(crate) dir: BoxDir,
     pub(crate) view: View,
+    pub(crate) flow: Flow,
 }
 
 impl Actor {
     /// Makes the actor of a box, and the handle by which others reach it.
     pub(crate) fn new(host: Arc<Host>, body: Body) -> (Self, Arc<Live>) {
         host.live.fetch_add(1, Ordering::Relaxed);
-        let (command_sender, commands) = mpsc::channel(COMMANDS);
         let (id, name) = (body.view.id(), body.view.record.name.clone());
+        let whose = Whose { box_id: id, name: name.clone(), exec: None };
+        let (line, end) = Line::new(whose, body.flow);
         let (view, published) = watch::channel(body.view);
         let live = Arc::new(Live {
             id,
@@ -121,29 +108,16 @@ impl Actor {
             facts: body.facts,
             dir: Arc::new(body.dir),
             view: published,
-            commands: command_sender,
-            readers: 0.into(),
+            line: Arc::clone(&line),
         });
-        let actor = Self {
-            host,
-            live: Arc::clone(&live),
-            view,
-            commands,
-            requests: Requests::default(),
-            writer: None,
-            pin: None,
-            pulse: Pulse::new(Instant::now()),
-            forwarded: 0,
-            holds_input_of: None,
-            creator_expected: false,
-            unconfirmed: None,
-        };
+        let serving = Serving::new(line, end, true);
+        let actor = Self { host, live: Arc::clone(&live), view, serving };
         (actor, live)
     }
 
     /// Runs the actor of a box that was just launched, over its first connection.
     pub(crate) fn born(mut self, link: Link, takes_input: bool) {
-        self.creator_expected = takes_input;
+        self.serving.creator_expected = takes_input;
         self.spawn(Some(link));
     }
 
@@ -171,7 +145,7 @@ impl Actor {
                     Err(error) => Parting::Vanished(error),
                 },
             };
-            self.leave_seats();
+            self.serving.leave_seats();
             match &parting {
                 Parting::Ended if self.has_ending() || self.read_journal().await => {
                     break Look::Ended;
@@ -187,14 +161,12 @@ impl Actor {
                 Look::Open => {}
                 look => break look,
             }
-            let live = Arc::clone(&self.live);
-            self.requests.link_lost(&live);
+            self.serving.link_lost();
             let pause = LOOK_AGAIN[looks.min(LOOK_AGAIN.len() - 1)];
             looks += 1;
             self.answer_without_keeper(pause).await;
-            self.requests.expire(&live, true, Instant::now());
+            self.serving.expire_requests();
         };
-        self.requests.box_ended(&self.live);
         match look {
             Look::Removed => self.give_up(),
             Look::Ended | Look::Open => self.finish().await,
@@ -211,31 +183,24 @@ impl Actor {
         };
         let (link, hello) =
             tokio::time::timeout(HELLO_LIMIT, greeting).await.unwrap_or(Err(LinkError::Silent))?;
-        // What an earlier connection had taken may have been lost with it.
-        self.forwarded = 0;
-        self.greeted(&hello);
+        self.greeted(&hello, true);
         // Events from before the hello are on disk only.
         self.read_journal().await;
         tracing::info!(keeper = hello.pid, life = hello.life, "adopted");
         Ok(link)
     }
 
-    /// Takes over what a keeper says of itself.
-    fn greeted(&mut self, hello: &Hello) {
-        self.pulse.heard(Instant::now());
+    /// Takes over what a keeper says of itself, on a `new` connection or again.
+    fn greeted(&mut self, hello: &Hello, new: bool) {
         let received = hello.input_received.unwrap_or(hello.input_offset);
-        self.forwarded = self.forwarded.max(received);
-        self.holds_input_of = hello.input_writer;
+        self.serving.begin(received, hello.input_writer, new);
         let unsaved = hello.unsaved_ending.as_ref().map(|ending| {
             let reason = ending.reason();
             tracing::error!(%reason, "the ending cannot be written to disk");
             format!("it has ended ({reason}), and its keeper cannot write that to disk yet").into()
         });
+        self.serving.end.flow.send_modify(|flow| flow.greeted(hello));
         self.view.send_modify(|view| {
-            view.log_end = view.log_end.max(hello.log_end);
-            view.input_offset = hello.input_offset;
-            view.input_open = hello.input_open;
-            view.pinned = hello.pinned;
             view.fault = None;
             view.unsaved = unsaved;
         });
@@ -273,12 +238,14 @@ impl Actor {
         match tokio::task::spawn_blocking(read).await.expect("reading a journal does not panic") {
             Ok((record, log)) => {
                 let ended = record.ending.is_some();
-                self.view.send_modify(|view| {
-                    if let Some(Ok(log)) = log {
-                        view.log_end = view.log_end.max(sealed_at(&record, log).bytes);
-                    }
-                    view.record = Arc::new(record);
-                });
+                if let Some(Ok(log)) = log {
+                    let end = sealed_at(&record, log).bytes;
+                    self.serving
+                        .end
+                        .flow
+                        .send_modify(|flow| flow.log_end = flow.log_end.max(end));
+                }
+                self.view.send_modify(|view| view.record = Arc::new(record));
                 ended
             }
             Err(error) => {
@@ -325,26 +292,27 @@ impl Actor {
 
     /// Takes over a record with an ending, as it is on disk.
     fn take_over(&mut self, record: Record, log: LogFigures) {
-        self.view.send_modify(|view| {
-            view.log_end = sealed_at(&record, log).bytes;
-            view.record = Arc::new(record);
-        });
+        let end = sealed_at(&record, log).bytes;
+        self.serving.end.flow.send_modify(|flow| flow.log_end = end);
+        self.view.send_modify(|view| view.record = Arc::new(record));
     }
 
     /// There is no box any more, and nobody who could say how it ended.
-    fn give_up(self) {
+    fn give_up(mut self) {
         tracing::error!("the box's directory was deleted while it ran");
         drop(self.host.index.remove(self.live.id));
         self.host.live.fetch_sub(1, Ordering::Relaxed);
+        self.serving.finish(Outcome::Unknown(Arc::new(self.live.removed())));
         self.view.send_modify(|view| view.fate = Fate::Removed);
     }
 
     /// Publishes the ending and hands the box to the index.
-    async fn finish(self) {
+    async fn finish(mut self) {
+        let ending = self.view.borrow().record.ending.clone();
+        let ending = ending.expect("the actor finishes with an ending");
+        self.serving.finish(Outcome::Ended(Arc::new(ending.clone())));
         self.view.send_modify(|view| {
             view.fate = Fate::Sealed;
-            view.input_open = false;
-            view.pinned = false;
             view.fault = None;
             view.unsaved = None;
         });
@@ -355,7 +323,6 @@ impl Actor {
         let log = sealed_at(&view.record, files);
         let ended = Ended::new(&view.record, &self.live.facts, log, &self.host.name);
         let ended = Arc::new(ended.expect("the actor finishes with an ending"));
-        let ending = view.record.ending.as_ref().expect("the actor finishes with an ending");
         tracing::info!(
             reason = %ending.reason(),
             exit_code = ending.exit_code(),
@@ -372,13 +339,6 @@ impl Actor {
             tokio::task::spawn_blocking(move || clean_up_after(&dir, &view.record));
         });
         // Dropping the view's sender tells those who wait for this actor to be gone.
-    }
-
-    fn leave_seats(&mut self) {
-        // Their clients reconnect and send again what no keeper has accepted.
-        self.writer = None;
-        self.pin = None;
-        self.unconfirmed = None;
     }
 
     fn has_ending(&self) -> bool {

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use minimal_proto::{ErrorBody, ErrorCode};
+use minimal_proto::ErrorBody;
 use tokio::time::Instant;
 
-use crate::boxes::live::{Live, Reply};
+use crate::boxes::line::{Reply, Whose};
 
 /// How long a keeper may take for a request. It answers a stop after writing to disk, which on a
 /// busy disk takes a while; one that answers nothing at all is noticed sooner, by its pulse.
@@ -29,7 +29,7 @@ struct Open {
     reply: Reply,
 }
 
-/// What was asked for, which decides what the box's end means for it.
+/// What was asked for, which decides what the end means for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The end is what was asked for.
@@ -65,17 +65,17 @@ impl Requests {
     }
 
     /// Gives up the requests that have waited too long.
-    pub(super) fn expire(&mut self, live: &Live, silent: bool, now: Instant) {
+    pub(super) fn expire(&mut self, whose: &Whose, silent: bool, now: Instant) {
         for open in self.take(|open| now >= open.since + limit(silent)) {
-            tell(open.reply, Err(live.unresponsive("it has not carried out the request")));
+            tell(open.reply, Err(whose.unresponsive("it has not carried out the request")));
         }
     }
 
     /// The connection is gone, and with it the answers.
-    pub(super) fn link_lost(&mut self, live: &Live) {
+    pub(super) fn link_lost(&mut self, whose: &Whose) {
         // A stop stays open over the loss: it may be the reason for it.
         for open in self.take(|open| open.kind == Kind::Signal) {
-            tell(open.reply, Err(live.unresponsive("its connection was lost")));
+            tell(open.reply, Err(whose.unresponsive("its connection was lost")));
         }
     }
 
@@ -87,12 +87,12 @@ impl Requests {
         taken.into_values().collect()
     }
 
-    /// The box has ended.
-    pub(super) fn box_ended(&mut self, live: &Live) {
+    /// It has ended.
+    pub(super) fn ended(&mut self, whose: &Whose) {
         for open in std::mem::take(&mut self.open).into_values() {
             let answer = match open.kind {
                 Kind::Stop => Ok(()),
-                Kind::Signal => Err(has_ended(live)),
+                Kind::Signal => Err(whose.has_ended()),
             };
             tell(open.reply, answer);
         }
@@ -101,11 +101,6 @@ impl Requests {
 
 fn limit(silent: bool) -> Duration {
     if silent { SILENT_LIMIT } else { LIMIT }
-}
-
-fn has_ended(live: &Live) -> ErrorBody {
-    ErrorBody::new(ErrorCode::WrongState, format!("box `{}` has ended", live.name))
-        .with_detail("box", live.id.to_string())
 }
 
 fn tell(reply: Reply, answer: Result<(), ErrorBody>) {
