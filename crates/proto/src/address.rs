@@ -1,5 +1,7 @@
 //! What a person types to mean a box: an id, a part of one, or a name.
 
+use uuid::Uuid;
+
 use crate::{BoxId, BoxName, State, Timestamp};
 
 /// What resolution needs to know of each box.
@@ -17,6 +19,27 @@ pub struct Candidate<'a> {
 
 /// The shortest part of an id that is taken for one.
 const MIN_PART: usize = 6;
+
+/// A part of an id: its beginning or end, long enough to mean one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part(String);
+
+impl Part {
+    /// Of a text of at least six hex digits, hyphens aside; none of another.
+    #[must_use]
+    pub fn of(text: &str) -> Option<Self> {
+        let digits = text.replace('-', "");
+        let is_digit = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        (digits.len() >= MIN_PART && digits.bytes().all(is_digit)).then_some(Self(digits))
+    }
+
+    /// Whether the id begins or ends with it.
+    #[must_use]
+    pub fn matches(&self, id: Uuid) -> bool {
+        let simple = id.simple().to_string();
+        simple.starts_with(&self.0) || simple.ends_with(&self.0)
+    }
+}
 
 /// Why an address means no one box.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -70,15 +93,10 @@ pub fn resolve<'a>(
     if let Some(candidate) = named {
         return Ok(candidate.id);
     }
-    let part = address.replace('-', "");
-    if part.len() >= MIN_PART && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-    {
+    if let Some(part) = Part::of(address) {
         let matching: Vec<BoxId> = boxes
             .map(|candidate| candidate.id)
-            .filter(|id| {
-                let simple = id.as_uuid().simple().to_string();
-                simple.starts_with(&part) || simple.ends_with(&part)
-            })
+            .filter(|id| part.matches(id.as_uuid()))
             .collect();
         match matching.as_slice() {
             [] => {}

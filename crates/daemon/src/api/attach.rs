@@ -1,4 +1,4 @@
-//! `GET /v1/boxes/{box}/attach`.
+//! `GET /v1/boxes/{box}/attach`, and of execs.
 
 use std::sync::Arc;
 
@@ -6,18 +6,21 @@ use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::response::Response;
-use minimal_proto::ErrorCode;
 use minimal_proto::stream::{MAX_BINARY, SUBPROTOCOL};
+use minimal_proto::{BoxId, ErrorBody, ErrorCode, ExecId};
 use serde::Deserialize;
 use uuid::Uuid;
 
 use super::error::ApiError;
-use super::extract::{Address, Asked};
+use super::execs::place;
+use super::extract::{Address, Asked, ExecAddress};
 use super::find;
 use super::show::open_dir;
+use crate::boxes::Line;
+use crate::boxes::execs::ExecEntry;
 use crate::host::Host;
 use crate::index::Entry;
-use crate::stream::{self, Attachment, LogSource};
+use crate::stream::{self, Attachment, LogDir, LogSource};
 
 /// Bytes of a frame and the header of the WebSocket around it.
 const WRITE_BUFFER: usize = 64 << 10;
@@ -46,6 +49,50 @@ pub(super) async fn attach(
     Asked(query): Asked<AttachQuery>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
+    let upgrade = checked(upgrade)?;
+    let attachment = match find(&host, &address)? {
+        Entry::Live(live) => {
+            let dir = Arc::clone(&live.dir);
+            growing(live.id, None, dir, &live.line, &query).await?
+        }
+        Entry::Ended(ended) => {
+            let dir = Arc::new(open_dir(&host, ended.id).await?);
+            let source =
+                LogSource::sealed(dir, ended.log_end, Arc::new(ended.ending()), query.from);
+            sealed(ended.id, None, source)
+        }
+        Entry::Broken(broken) => return Err(broken.as_ref().into()),
+    };
+    Ok(switch(host, upgrade, attachment))
+}
+
+/// Joins an exec's streams.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/boxes/{box}/execs/{exec}/attach", params(AttachQuery), responses((status = 101, description = "A WebSocket of the subprotocol min.v1."))))]
+pub(super) async fn attach_exec(
+    State(host): State<Arc<Host>>,
+    ExecAddress(address, exec): ExecAddress,
+    Asked(query): Asked<AttachQuery>,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, ApiError> {
+    let upgrade = checked(upgrade)?;
+    let attachment = match place(&host, &address).await?.find(&exec).await? {
+        ExecEntry::Live(exec) => {
+            let (id, box_id) = (exec.file.id, exec.file.box_id);
+            let dir = Arc::clone(&exec.dir);
+            growing(box_id, Some(id), dir, &exec.line, &query).await?
+        }
+        ExecEntry::Ended(exec) => {
+            let ending = Arc::new(exec.end.ending);
+            let source = LogSource::sealed(exec.dir, exec.log.bytes, ending, query.from);
+            sealed(exec.file.box_id, Some(exec.file.id), source)
+        }
+    };
+    Ok(switch(host, upgrade, attachment))
+}
+
+fn checked(
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<WebSocketUpgrade, ApiError> {
     let upgrade = upgrade
         .map_err(|rejection| ApiError::new(ErrorCode::BadRequest, rejection.body_text()))?
         .protocols([SUBPROTOCOL]);
@@ -53,27 +100,32 @@ pub(super) async fn attach(
         let message = format!("the subprotocol {SUBPROTOCOL} has to be offered");
         return Err(ApiError::new(ErrorCode::BadRequest, message));
     }
-    let AttachQuery { from, input, pin, client } = query;
-    let attachment = match find(&host, &address)? {
-        Entry::Live(live) => {
-            let writer = if input { live.line.seat_writer(client).await? } else { None };
-            let pin = if pin { live.line.seat_pin(client, from).await? } else { None };
-            let source = LogSource::growing(Arc::clone(&live.dir), &live.line, from);
-            let line = Some(Arc::clone(&live.line));
-            Attachment { id: live.id, source, line, writer, pin }
-        }
-        Entry::Ended(ended) => {
-            let dir = Arc::new(open_dir(&host, ended.id).await?);
-            let id = ended.id;
-            let source = LogSource::sealed(dir, ended.log_end, Arc::new(ended.ending()), from);
-            Attachment { id, source, line: None, writer: None, pin: None }
-        }
-        Entry::Broken(broken) => return Err(broken.as_ref().into()),
-    };
-    Ok(upgrade
+    Ok(upgrade)
+}
+
+async fn growing(
+    id: BoxId,
+    exec: Option<ExecId>,
+    dir: LogDir,
+    line: &Arc<Line>,
+    query: &AttachQuery,
+) -> Result<Attachment, ErrorBody> {
+    let AttachQuery { from, input, pin, client } = *query;
+    let writer = if input { line.seat_writer(client).await? } else { None };
+    let pin = if pin { line.seat_pin(client, from).await? } else { None };
+    let source = LogSource::growing(dir, line, from);
+    Ok(Attachment { id, exec, source, line: Some(Arc::clone(line)), writer, pin })
+}
+
+fn sealed(id: BoxId, exec: Option<ExecId>, source: LogSource) -> Attachment {
+    Attachment { id, exec, source, line: None, writer: None, pin: None }
+}
+
+fn switch(host: Arc<Host>, upgrade: WebSocketUpgrade, attachment: Attachment) -> Response {
+    upgrade
         .read_buffer_size(READ_BUFFER)
         .write_buffer_size(WRITE_BUFFER)
         .max_frame_size(MAX_BINARY)
         .max_message_size(MAX_BINARY)
-        .on_upgrade(move |socket| stream::serve(host, socket, attachment)))
+        .on_upgrade(move |socket| stream::serve(host, socket, attachment))
 }

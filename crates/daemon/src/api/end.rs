@@ -20,7 +20,7 @@ use crate::index::Entry;
 
 /// How long after the last KILL a box may take to end: it has to be found empty, its output read
 /// and the ending brought to disk.
-const END_LIMIT: Duration = Duration::from_secs(30);
+pub(super) const END_LIMIT: Duration = Duration::from_secs(30);
 
 /// How long an actor may take to leave an ended box to the index.
 const HAND_OVER_LIMIT: Duration = Duration::from_secs(10);

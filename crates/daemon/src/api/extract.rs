@@ -24,6 +24,10 @@ pub(crate) struct Asked<T>(pub(crate) T);
 #[derive(Debug)]
 pub(crate) struct Address(pub(crate) String);
 
+/// The addresses of a box and of an exec in it, in the path.
+#[derive(Debug)]
+pub(crate) struct ExecAddress(pub(crate) String, pub(crate) String);
+
 async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, ApiError> {
     Bytes::from_request(request, state)
         .await
@@ -70,6 +74,17 @@ impl<S: Send + Sync> FromRequestParts<S> for Address {
         Path::<String>::from_request_parts(parts, state)
             .await
             .map(|Path(address)| Self(address))
+            .map_err(|rejection| ApiError::new(ErrorCode::BadRequest, rejection.body_text()))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for ExecAddress {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        Path::<(String, String)>::from_request_parts(parts, state)
+            .await
+            .map(|Path((of_box, exec))| Self(of_box, exec))
             .map_err(|rejection| ApiError::new(ErrorCode::BadRequest, rejection.body_text()))
     }
 }

@@ -6,6 +6,7 @@ mod attach;
 mod create;
 mod end;
 mod error;
+mod execs;
 mod extract;
 mod host;
 mod list;
@@ -48,6 +49,13 @@ pub(crate) fn router(host: Arc<Host>) -> Router {
         .route("/v1/boxes/{box}/stop", post(end::stop))
         .route("/v1/boxes/{box}/signal", post(end::signal))
         .route("/v1/boxes/{box}/acknowledge", post(end::acknowledge))
+        .route("/v1/boxes/{box}/execs", get(execs::list).post(execs::create))
+        .route("/v1/boxes/{box}/execs/{exec}", get(execs::show))
+        .route("/v1/boxes/{box}/execs/{exec}/wait", get(execs::wait))
+        .route("/v1/boxes/{box}/execs/{exec}/log", get(streams::exec_log))
+        .route("/v1/boxes/{box}/execs/{exec}/attach", get(attach::attach_exec))
+        .route("/v1/boxes/{box}/execs/{exec}/stop", post(execs::stop))
+        .route("/v1/boxes/{box}/execs/{exec}/signal", post(execs::signal))
         .fallback(no_path)
         .method_not_allowed_fallback(no_method)
         .layer(DefaultBodyLimit::max(MAX_BODY))

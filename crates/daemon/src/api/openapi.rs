@@ -22,7 +22,7 @@ mod tests {
     use serde_json::{Value, json};
     use utoipa::OpenApi;
 
-    use crate::api::{attach, create, end, host, list, show, streams};
+    use crate::api::{attach, create, end, execs, host, list, show, streams};
     use crate::testing::{World, compare_generated};
 
     #[derive(OpenApi)]
@@ -37,7 +37,8 @@ mod tests {
         paths(
             host::version, host::healthz, host::show, host::step_down, host::metrics,
             create::create, create::cancel, list::list, show::show, show::spec, show::wait, streams::events,
-            streams::log, attach::attach, end::stop, end::signal, end::acknowledge, end::remove,
+            streams::log, streams::exec_log, attach::attach, attach::attach_exec, execs::create, execs::list,
+            execs::show, execs::wait, execs::stop, execs::signal, end::stop, end::signal, end::acknowledge, end::remove,
         ),
         components(schemas(ErrorBody, Event, Stream, ServerMessage, ClientMessage)),
     )]
@@ -54,6 +55,10 @@ mod tests {
             "name": "box", "in": "path", "required": true, "schema": {"type": "string"},
             "description": "A full id, a name, or a part of an id that only one box has.",
         });
+        let exec = json!({
+            "name": "exec", "in": "path", "required": true, "schema": {"type": "string"},
+            "description": "A full id of an exec of that box, or a part of one that only one has.",
+        });
         for (path, operations) in document["paths"].as_object_mut().unwrap() {
             for (method, operation) in operations.as_object_mut().unwrap() {
                 let operation = operation.as_object_mut().unwrap();
@@ -62,7 +67,11 @@ mod tests {
                 operation["responses"]["default"] = error.clone();
                 if path.contains("{box}") {
                     let parameters = operation.entry("parameters").or_insert_with(|| json!([]));
-                    parameters.as_array_mut().unwrap().insert(0, address.clone());
+                    let parameters = parameters.as_array_mut().unwrap();
+                    parameters.insert(0, address.clone());
+                    if path.contains("{exec}") {
+                        parameters.insert(1, exec.clone());
+                    }
                 }
             }
         }
@@ -106,7 +115,7 @@ mod tests {
                 if path == "/v1/step-down" || path == "/metrics" {
                     continue;
                 }
-                let called = path.replace("{box}", "nobody");
+                let called = path.replace("{box}", "nobody").replace("{exec}", "none");
                 let (_, answer) = world.call(&method.to_uppercase(), &called).await;
                 let message = answer["message"].as_str().unwrap_or_default();
                 assert!(!message.contains("there is no"), "{method} {path}: {answer}");

@@ -69,7 +69,7 @@ pub(super) async fn live_record(host: &Host, live: &Arc<Live>) -> BoxRecord {
     // that cannot be looked at is told by whoever reads it.
     let kept = figures.map(|log| log.bytes - log.dropped_bytes);
     let dropped_bytes = kept.map_or(0, |kept| bytes.saturating_sub(kept));
-    wire::live(&view, &live.facts, LogFigures { bytes, dropped_bytes }, &host.name)
+    wire::live(live, &view, LogFigures { bytes, dropped_bytes }, &host.name)
 }
 
 /// What is on disk of a box, as far as that can be found out.
@@ -114,7 +114,7 @@ pub(super) async fn spec(
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 pub(super) struct WaitQuery {
-    timeout_ms: Option<u64>,
+    pub(super) timeout_ms: Option<u64>,
 }
 
 /// Waits for the ending.

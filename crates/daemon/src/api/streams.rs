@@ -10,16 +10,18 @@ use axum::response::{IntoResponse as _, Response};
 use minimal_proto::Event;
 use minimal_proto::stream::Stream;
 use minimal_proto::{ErrorCode, Timestamp};
-use minimal_store::{BoxDir, LogError, since_offset, tail_offset};
+use minimal_store::{LogError, since_offset, tail_offset};
 use serde::Deserialize;
 
 use super::error::ApiError;
-use super::extract::{Address, Asked};
+use super::execs::place;
+use super::extract::{Address, Asked, ExecAddress};
 use super::show::open_dir;
 use super::{blocking, find};
+use crate::boxes::execs::ExecEntry;
 use crate::host::Host;
 use crate::index::Entry;
-use crate::stream::{EventBody, Format, LogBody, LogSource};
+use crate::stream::{EventBody, Format, LogBody, LogDir, LogSource};
 
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
@@ -67,6 +69,11 @@ enum Begin {
 }
 
 impl LogQuery {
+    fn asked(&self) -> Result<AskedLog, ApiError> {
+        let (begin, format) = (self.begin()?, self.format()?);
+        Ok(AskedLog { begin, format, only: self.stream, follow: self.follow })
+    }
+
     fn begin(&self) -> Result<Begin, ApiError> {
         match (self.from, self.since, self.tail) {
             (from, None, None) => Ok(Begin::From(from.unwrap_or(0))),
@@ -98,40 +105,76 @@ pub(super) async fn log(
     Address(address): Address,
     Asked(query): Asked<LogQuery>,
 ) -> Result<Response, ApiError> {
-    let (begin, format) = (query.begin()?, query.format()?);
-    let (source, end) = match find(&host, &address)? {
+    let asked = query.asked()?;
+    match find(&host, &address)? {
         Entry::Live(live) => {
+            let dir: LogDir = Arc::clone(&live.dir) as LogDir;
             let end = live.line.flow.borrow().log_end;
-            let from = locate(Arc::clone(&live.dir), end, begin, query.stream).await?;
-            (LogSource::growing(Arc::clone(&live.dir), &live.line, from), end)
+            let from = locate(&dir, end, &asked).await?;
+            Ok(asked.body(LogSource::growing(dir, &live.line, from), end))
         }
         Entry::Ended(ended) => {
-            let dir = Arc::new(open_dir(&host, ended.id).await?);
+            let dir: LogDir = Arc::new(open_dir(&host, ended.id).await?);
             let end = ended.log_end;
-            let from = locate(Arc::clone(&dir), end, begin, query.stream).await?;
-            (LogSource::sealed(dir, end, Arc::new(ended.ending()), from), end)
+            let from = locate(&dir, end, &asked).await?;
+            Ok(asked.body(LogSource::sealed(dir, end, Arc::new(ended.ending()), from), end))
         }
-        Entry::Broken(broken) => return Err(broken.as_ref().into()),
-    };
-    let content_type = match format {
-        Format::Raw => "application/octet-stream",
-        Format::Framed => "application/vnd.min.log",
-    };
-    let until = (!query.follow).then_some(end);
-    let body = LogBody { source, format, only: query.stream, until };
-    Ok(([(CONTENT_TYPE, content_type)], Body::from_stream(body.pieces())).into_response())
+        Entry::Broken(broken) => Err(broken.as_ref().into()),
+    }
 }
 
-async fn locate(
-    dir: Arc<BoxDir>,
-    end: u64,
+/// The log of an exec.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/boxes/{box}/execs/{exec}/log", params(LogQuery), responses((status = 200, body = String, content_type = "application/octet-stream", description = "Output, raw or framed."))))]
+pub(super) async fn exec_log(
+    State(host): State<Arc<Host>>,
+    ExecAddress(address, exec): ExecAddress,
+    Asked(query): Asked<LogQuery>,
+) -> Result<Response, ApiError> {
+    let asked = query.asked()?;
+    match place(&host, &address).await?.find(&exec).await? {
+        ExecEntry::Live(exec) => {
+            let dir: LogDir = Arc::clone(&exec.dir) as LogDir;
+            let end = exec.line.flow.borrow().log_end;
+            let from = locate(&dir, end, &asked).await?;
+            Ok(asked.body(LogSource::growing(dir, &exec.line, from), end))
+        }
+        ExecEntry::Ended(exec) => {
+            let (dir, end): (LogDir, _) = (exec.dir, exec.log.bytes);
+            let from = locate(&dir, end, &asked).await?;
+            let ending = Arc::new(exec.end.ending);
+            Ok(asked.body(LogSource::sealed(dir, end, ending, from), end))
+        }
+    }
+}
+
+/// A query that has been understood.
+#[derive(Clone, Copy, Debug)]
+struct AskedLog {
     begin: Begin,
-    stream: Option<Stream>,
-) -> Result<u64, ApiError> {
-    let located: Result<u64, LogError> = match begin {
+    format: Format,
+    only: Option<Stream>,
+    follow: bool,
+}
+
+impl AskedLog {
+    /// The answer, of a log that ends at `end` now.
+    fn body(self, source: LogSource, end: u64) -> Response {
+        let content_type = match self.format {
+            Format::Raw => "application/octet-stream",
+            Format::Framed => "application/vnd.min.log",
+        };
+        let until = (!self.follow).then_some(end);
+        let body = LogBody { source, format: self.format, only: self.only, until };
+        ([(CONTENT_TYPE, content_type)], Body::from_stream(body.pieces())).into_response()
+    }
+}
+
+async fn locate(dir: &LogDir, end: u64, asked: &AskedLog) -> Result<u64, ApiError> {
+    let (dir, only) = (Arc::clone(dir), asked.only);
+    let located: Result<u64, LogError> = match asked.begin {
         Begin::From(from) => Ok(from),
         Begin::Since(since) => blocking(move || since_offset(&dir, end, since)).await,
-        Begin::Tail(lines) => blocking(move || tail_offset(&dir, end, lines, stream)).await,
+        Begin::Tail(lines) => blocking(move || tail_offset(&dir, end, lines, only)).await,
     };
     located.map_err(|error| ApiError::broken(&error))
 }

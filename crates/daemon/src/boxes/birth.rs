@@ -145,7 +145,7 @@ async fn birth(
     let view = live.view.borrow().clone();
     let bytes = live.line.flow.borrow().log_end;
     let log = LogFigures { bytes, dropped_bytes: 0 };
-    Ok(Outcome::Made(Box::new(wire::live(&view, &live.facts, log, &host.name))))
+    Ok(Outcome::Made(Box::new(wire::live(&live, &view, log, &host.name))))
 }
 
 /// That a start has come to something.

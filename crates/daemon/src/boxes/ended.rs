@@ -105,8 +105,13 @@ fn later(time: Timestamp, by: Duration) -> Timestamp {
 /// The log of a record with an ending: its end is where its keeper sealed it, and what the files do
 /// not hold before that was dropped.
 pub(crate) fn sealed_at(record: &Record, files: LogFigures) -> LogFigures {
-    let sealed = record.ending.as_ref().and_then(|ending| ending.detail().get("log_end")?.as_u64());
-    let bytes = sealed.unwrap_or(files.bytes);
+    record.ending.as_ref().map_or(files, |ending| sealed(ending, files))
+}
+
+/// The same for an ending.
+pub(super) fn sealed(ending: &Ending, files: LogFigures) -> LogFigures {
+    let end = ending.detail().get("log_end").and_then(serde_json::Value::as_u64);
+    let bytes = end.unwrap_or(files.bytes);
     let kept = files.bytes.saturating_sub(files.dropped_bytes);
     LogFigures { bytes, dropped_bytes: bytes.saturating_sub(kept) }
 }

@@ -6,6 +6,7 @@ use minimal_proto::{BoxId, BoxName, Ending, ErrorBody, ErrorCode};
 use minimal_store::BoxDir;
 use tokio::sync::watch;
 
+use super::execs::Execs;
 use super::facts::Facts;
 use super::line::Line;
 use super::view::View;
@@ -21,6 +22,8 @@ pub(crate) struct Live {
     pub(crate) view: watch::Receiver<View>,
     /// Its streams, and its actor.
     pub(crate) line: Arc<Line>,
+    /// What else was run in it, and has not ended.
+    pub(crate) execs: Execs,
 }
 
 impl Live {

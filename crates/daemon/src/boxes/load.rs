@@ -137,7 +137,7 @@ fn read(host: &Host, id: BoxId) -> Found {
 const WRITTEN_BACK: Duration = Duration::from_secs(300);
 
 /// Whether an ending may have been written by a keeper that was killed before it could sync it.
-fn is_recent(at: Timestamp) -> bool {
+pub(super) fn is_recent(at: Timestamp) -> bool {
     // A clock that was set back makes old ones of the future: to sync once more harms nothing.
     Timestamp::now().since(at) < WRITTEN_BACK
 }

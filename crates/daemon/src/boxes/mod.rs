@@ -17,6 +17,7 @@ pub(crate) mod broken;
 mod clocks;
 mod conclude;
 mod ended;
+pub(crate) mod execs;
 mod facts;
 mod first_sign;
 mod flow;

@@ -4,6 +4,7 @@ use minimal_proto::api::{BoxRecord, LogFigures};
 use minimal_proto::{BoxId, Health};
 use minimal_store::Record;
 
+use super::Live;
 use super::facts::Facts;
 use super::view::View;
 
@@ -46,8 +47,9 @@ pub(crate) fn record(
 }
 
 /// The record of a box that has an actor.
-pub(crate) fn live(view: &View, facts: &Facts, log: LogFigures, host: &str) -> BoxRecord {
-    record(&view.record, facts, view.health(), log, host)
+pub(crate) fn live(live: &Live, view: &View, log: LogFigures, host: &str) -> BoxRecord {
+    let execs = live.execs.ids();
+    BoxRecord { execs, ..record(&view.record, &live.facts, view.health(), log, host) }
 }
 
 /// The record of a directory that cannot be read.

@@ -14,7 +14,7 @@ use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
 use minimal_proto::error::Chain;
 use minimal_proto::stream::{ClientMessage, InputFrame, ServerMessage};
-use minimal_proto::{BoxId, Ending, ErrorBody, ErrorCode, Signal};
+use minimal_proto::{BoxId, Ending, ErrorBody, ErrorCode, ExecId, Signal};
 use minimal_store::Chunk;
 use tokio::sync::{mpsc, oneshot};
 
@@ -35,6 +35,8 @@ const SAYINGS: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Attachment {
     pub(crate) id: BoxId,
+    /// The exec in it; none: the box itself.
+    pub(crate) exec: Option<ExecId>,
     pub(crate) source: LogSource,
     /// Whoever serves it; none for what has ended.
     pub(crate) line: Option<Arc<Line>>,
@@ -55,10 +57,10 @@ type Sink = SplitSink<WebSocket, Message>;
 /// Serves an attached client until one of both has nothing more to say.
 pub(crate) async fn serve(host: Arc<Host>, socket: WebSocket, attachment: Attachment) {
     host.streams.fetch_add(1, Ordering::Relaxed);
-    let Attachment { id, source, line, writer, pin } = attachment;
+    let Attachment { id, exec, source, line, writer, pin } = attachment;
     let (mut sink, mut incoming) = socket.split();
     let (say, said) = mpsc::channel(SAYINGS);
-    let output = OutputHalf { id, source, writes: writer.is_some(), said };
+    let output = OutputHalf { id, exec, source, writes: writer.is_some(), said };
     let from = writer.as_ref().map(|seat| seat.from);
     let input = InputHalf { line, gate: InputGate::new(from.unwrap_or(0)), writer, pin, say };
     let stop = tokio::select! {
@@ -79,6 +81,7 @@ pub(crate) async fn serve(host: Arc<Host>, socket: WebSocket, attachment: Attach
 
 struct OutputHalf {
     id: BoxId,
+    exec: Option<ExecId>,
     source: LogSource,
     writes: bool,
     said: mpsc::Receiver<ServerMessage>,
@@ -103,7 +106,7 @@ impl OutputHalf {
         let mut told_input = (input_from.unwrap_or(first.input_offset), first.input_open);
         let attached = ServerMessage::Attached {
             box_id: self.id,
-            exec: None,
+            exec: self.exec,
             from: self.source.position(),
             end: first.log_end,
             input_offset: told_input.0,

@@ -14,4 +14,4 @@ mod source;
 pub(crate) use attach::{Attachment, serve};
 pub(crate) use events::EventBody;
 pub(crate) use log_body::{Format, LogBody};
-pub(crate) use source::LogSource;
+pub(crate) use source::{LogDir, LogSource};

@@ -1,9 +1,10 @@
 //! A log for one reader, from an offset to the seal.
 
+use std::fmt;
 use std::sync::Arc;
 
 use minimal_proto::Ending;
-use minimal_store::{BoxDir, Chunk, LogError, LogReader};
+use minimal_store::{Chunk, LogError, LogHome, LogReader};
 use tokio::sync::watch;
 
 use crate::boxes::{Flow, Line, Outcome, Reading};
@@ -15,16 +16,26 @@ pub(crate) const PIECE: usize = 256 << 10;
 /// the page cache. Handing so little to another thread takes longer than reading it.
 const AT_ONCE: u64 = 32 << 10;
 
+/// The directory of a box or of an exec.
+pub(crate) type LogDir = Arc<dyn LogHome + Send + Sync>;
+
 /// A log that may still grow.
-#[derive(Debug)]
 pub(crate) struct LogSource {
-    dir: Arc<BoxDir>,
+    dir: LogDir,
     end: End,
     reader: Option<LogReader>,
     position: u64,
 }
 
-#[derive(Debug)]
+impl fmt::Debug for LogSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogSource")
+            .field("dir", &self.dir.path())
+            .field("position", &self.position)
+            .finish_non_exhaustive()
+    }
+}
+
 enum End {
     Growing { flow: watch::Receiver<Flow>, _reading: Reading },
     Sealed(Flow),
@@ -32,13 +43,13 @@ enum End {
 
 impl LogSource {
     /// The log of something that has an actor.
-    pub(crate) fn growing(dir: Arc<BoxDir>, line: &Arc<Line>, from: u64) -> Self {
+    pub(crate) fn growing(dir: LogDir, line: &Arc<Line>, from: u64) -> Self {
         let end = End::Growing { flow: line.flow.clone(), _reading: line.reading() };
         Self { dir, end, reader: None, position: from }
     }
 
     /// The log of something that has ended.
-    pub(crate) fn sealed(dir: Arc<BoxDir>, at: u64, ending: Arc<Ending>, from: u64) -> Self {
+    pub(crate) fn sealed(dir: LogDir, at: u64, ending: Arc<Ending>, from: u64) -> Self {
         let mut flow = Flow::new(at);
         flow.end(Outcome::Ended(ending));
         Self { dir, end: End::Sealed(flow), reader: None, position: from }

@@ -35,7 +35,7 @@ pub trait LogHome {
     fn dir_fd(&self) -> BorrowedFd<'_>;
 }
 
-impl<T: LogHome> LogHome for Arc<T> {
+impl<T: LogHome + ?Sized> LogHome for Arc<T> {
     fn path(&self) -> &Path {
         (**self).path()
     }

@@ -27,6 +27,7 @@ use tokio::sync::watch;
 use tracing::Instrument as _;
 
 use super::conclude::{Absence, ConcludeError, Conclusion, clean_up_after, conclude};
+use super::execs::{self, Execs};
 use super::facts::Facts;
 use super::flow::{Flow, Outcome};
 use super::line::{Line, Whose};
@@ -48,7 +49,7 @@ const CLEANED_UP: Duration = Duration::from_secs(1);
 /// Waits between looks at a box that somebody holds but nobody answers for. The first are short: the
 /// init of a keeper that was killed takes some milliseconds to follow it, and a keeper that is giving
 /// birth does not listen yet. Only who is still there after all of them does not answer.
-const LOOK_AGAIN: [Duration; 6] = [
+pub(super) const LOOK_AGAIN: [Duration; 6] = [
     Duration::from_millis(5),
     Duration::from_millis(20),
     Duration::from_millis(50),
@@ -109,6 +110,7 @@ impl Actor {
             dir: Arc::new(body.dir),
             view: published,
             line: Arc::clone(&line),
+            execs: Execs::default(),
         });
         let serving = Serving::new(line, end, true);
         let actor = Self { host, live: Arc::clone(&live), view, serving };
@@ -194,6 +196,9 @@ impl Actor {
     fn greeted(&mut self, hello: &Hello, new: bool) {
         let received = hello.input_received.unwrap_or(hello.input_offset);
         self.serving.begin(received, hello.input_writer, new);
+        if let Some(ids) = hello.execs.clone().filter(|ids| !ids.is_empty()) {
+            tokio::spawn(execs::join_all(Arc::clone(&self.live), ids));
+        }
         let unsaved = hello.unsaved_ending.as_ref().map(|ending| {
             let reason = ending.reason();
             tracing::error!(%reason, "the ending cannot be written to disk");

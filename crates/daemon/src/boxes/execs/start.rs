@@ -1,0 +1,189 @@
+//! Running a command in a box.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use minimal_proto::api::CreateExec;
+use minimal_proto::error::Chain;
+use minimal_proto::exec::ExecCommand;
+use minimal_proto::keeper::{ExecStanding, ExecStart, FromKeeper, ToKeeper};
+use minimal_proto::{BoxName, ErrorBody, ErrorCode, ExecId, State};
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use super::{LiveExec, actor};
+use crate::boxes::Live;
+use crate::boxes::link::{Link, LinkError};
+use crate::boxes::view::View;
+
+/// How long a keeper that answers may take to run a command. It bounds each step itself.
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// How often a keeper that has not answered yet is looked after.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// How long the ending of a start that failed may take to be brought to disk.
+const END_LIMIT: Duration = Duration::from_secs(30);
+
+/// The longest argv and values together, in bytes: what the kernel takes (execve(2)).
+const LONGEST: usize = 6 << 20;
+
+/// What came of a request: an exec that runs or has failed to start.
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub(crate) exec: Arc<LiveExec>,
+    /// Whether an earlier request with the same key has made it.
+    pub(crate) repeated: bool,
+}
+
+/// Runs a command in a box that lives.
+///
+/// To be run in a task of its own: a client that leaves must not cut it short.
+///
+/// # Errors
+/// Nothing was run.
+pub(crate) async fn start(
+    live: Arc<Live>,
+    request: CreateExec,
+    key: Option<String>,
+) -> Result<Started, ErrorBody> {
+    check(&request)?;
+    is_running(&live)?;
+    let (mut link, hello) =
+        actor::connect(&live).await.map_err(|error| unreachable(&live, &error))?;
+    if hello.execs.is_none() {
+        let message =
+            format!("the keeper of box `{}` is of an earlier build, which runs no execs", live.name);
+        return Err(live
+            .line
+            .whose
+            .error(ErrorCode::NotSupported, message)
+            .with_hint("boxes that are started from now on take them"));
+    }
+    let CreateExec { command, values } = request;
+    let (program, arguments) = (command.argv[0].to_lossy(), command.argv.len() - 1);
+    let request_digest = key.is_some().then(|| digest(&command));
+    let id = ExecId::from_uuid(Uuid::now_v7());
+    let start = ExecStart { exec: id, command, values, idempotency_key: key, request_digest };
+    link.send(&ToKeeper::Exec(Box::new(start)));
+    let standing = standing(&live, &mut link).await?;
+    let repeated = standing.exec != id;
+    let exec = match repeated {
+        true => actor::adopt(&live, link, &standing).await?,
+        false => actor::serve(&live, link, &standing).await?,
+    };
+    tracing::info!(box_id = %live.id, exec = %standing.exec, program, arguments, repeated, "exec");
+    if standing.started_at.is_none() {
+        match tokio::time::timeout(END_LIMIT, exec.line.ended()).await {
+            Ok(ended) => drop(ended?),
+            Err(_elapsed) => {
+                let why = "it has not written down that a start failed";
+                return Err(exec.line.whose.unresponsive(why));
+            }
+        }
+    }
+    Ok(Started { exec, repeated })
+}
+
+/// The keeper's answer. One that is silent is given up, and runs nothing once it wakes.
+async fn standing(live: &Live, link: &mut Link) -> Result<ExecStanding, ErrorBody> {
+    let until = tokio::time::Instant::now() + START_LIMIT;
+    let mut looks = tokio::time::interval(LOOK);
+    let mut view = live.view.clone();
+    loop {
+        tokio::select! {
+            biased;
+            message = link.next() => match message {
+                Ok(FromKeeper::Exec(standing)) => return Ok(standing),
+                Ok(FromKeeper::Refused { error }) => return Err(error),
+                Ok(_) => {}
+                Err(error) => return Err(unreachable(live, &error)),
+            },
+            _ = view.wait_for(|view| view.fault.is_some()) => {
+                return Err(unreachable(live, &LinkError::Silent));
+            }
+            () = tokio::time::sleep_until(until) => {
+                return Err(unreachable(live, &LinkError::Silent));
+            }
+            _ = looks.tick() => live.line.probe(),
+        }
+    }
+}
+
+/// Refuses what no keeper could run.
+fn check(request: &CreateExec) -> Result<(), ErrorBody> {
+    let CreateExec { command, values } = request;
+    let wrong = |why: &str| ErrorBody::new(ErrorCode::BadRequest, why.to_owned());
+    if command.argv.first().is_none_or(|program| program.as_bytes().is_empty()) {
+        return Err(wrong("the exec has no program"));
+    }
+    if command.argv.iter().chain(values.values()).any(|text| text.as_bytes().contains(&0)) {
+        return Err(wrong("an argument or a value of the exec holds a NUL byte"));
+    }
+    if command.cwd.as_ref().is_some_and(|cwd| cwd.as_bytes().contains(&0)) {
+        return Err(wrong("the directory that the exec is to start in holds a NUL byte"));
+    }
+    if command.user.as_ref().is_some_and(|user| user.is_empty() || user.contains('\0')) {
+        return Err(wrong("the user of the exec has no name, or one with a NUL byte"));
+    }
+    let length = |name: usize, text: &[u8]| name + text.len() + 2;
+    let arguments = command.argv.iter().map(|text| length(0, text.as_bytes()));
+    let variables = values.iter().map(|(name, value)| length(name.len(), value.as_bytes()));
+    if arguments.chain(variables).sum::<usize>() > LONGEST {
+        return Err(wrong("arguments and variables of the exec are longer than 6 MiB together"));
+    }
+    let name_is_wrong = |name: &String| name.is_empty() || name.contains(['=', '\0']);
+    if command.variables.iter().any(name_is_wrong) {
+        return Err(wrong("a variable's name is empty, or holds `=` or a NUL byte"));
+    }
+    let named: std::collections::BTreeSet<_> = command.variables.iter().collect();
+    if named.len() != command.variables.len() || !named.into_iter().eq(values.keys()) {
+        return Err(wrong("there must be one value for each variable that is named, and no other"));
+    }
+    match command.timeout_ms {
+        Some(0) => Err(wrong("a timeout of nothing is no timeout")),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Refuses an exec in a box that does not run.
+fn is_running(live: &Live) -> Result<(), ErrorBody> {
+    let state = live.view.borrow().record.state;
+    if state == State::Running {
+        return Ok(());
+    }
+    Err(live.line.whose.error(ErrorCode::WrongState, not_running(&live.name, state)))
+}
+
+/// That nothing can be run in a box, because of the state it is in.
+pub(crate) fn not_running(name: &BoxName, state: State) -> String {
+    format!("nothing can be run in box `{name}`: it is {state}, and not running")
+}
+
+/// Why the keeper of a box could not be asked.
+pub(super) fn unreachable(live: &Live, error: &LinkError) -> ErrorBody {
+    let whose = &live.line.whose;
+    let state = live.view.borrow().record.state;
+    if live.view.borrow().has_ended() {
+        return whose.error(ErrorCode::WrongState, not_running(&live.name, state));
+    }
+    let fault = live.view.borrow().fault.clone();
+    match (error, fault) {
+        (_, Some(fault)) => whose.unresponsive(&fault),
+        (LinkError::Silent, None) => whose.unresponsive("it is silent; nothing was run"),
+        (error, None) => whose.unresponsive(&Chain(error).to_string()),
+    }
+}
+
+impl View {
+    /// Whether nothing can be run any more, whatever a keeper says.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.is_last() || self.record.state.is_ended()
+    }
+}
+
+/// What tells a repeat from another request: everything but the values, which are not stored.
+fn digest(command: &ExecCommand) -> String {
+    let body = serde_json::to_vec(command).expect("a command has string keys only");
+    Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect()
+}
