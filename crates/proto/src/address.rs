@@ -94,10 +94,8 @@ pub fn resolve<'a>(
         return Ok(candidate.id);
     }
     if let Some(part) = Part::of(address) {
-        let matching: Vec<BoxId> = boxes
-            .map(|candidate| candidate.id)
-            .filter(|id| part.matches(id.as_uuid()))
-            .collect();
+        let matching: Vec<BoxId> =
+            boxes.map(|candidate| candidate.id).filter(|id| part.matches(id.as_uuid())).collect();
         match matching.as_slice() {
             [] => {}
             [id] => return Ok(*id),

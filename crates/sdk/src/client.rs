@@ -6,11 +6,12 @@ use std::time::Duration;
 use hyper::Method;
 use hyper::header::{HeaderName, HeaderValue};
 use minimal_proto::api::{
-    BoxList, BoxRecord, BriefList, Cancelled, CreateBox, HostInfo, IDEMPOTENCY_KEY, SignalBox,
-    StopBox, VersionInfo, WaitAnswer,
+    BoxList, BoxRecord, BriefList, Cancelled, CreateBox, CreateExec, ExecList, ExecRecord,
+    ExecWaitAnswer, HostInfo, IDEMPOTENCY_KEY, SignalBox, StopBox, VersionInfo, WaitAnswer,
 };
-use minimal_proto::{BoxId, ErrorCode, Signal, Spec};
+use minimal_proto::{BoxId, ErrorCode, ExecId, Signal, Spec};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -18,8 +19,8 @@ use crate::attach::{AttachHandle, AttachOptions, AttachStream};
 use crate::events::EventReader;
 use crate::http::{Call, Http, Repeat};
 use crate::log::LogReader;
-use crate::query::{ListQuery, LogQuery, Target};
-use crate::{CallError, Connector, RetryPolicy};
+use crate::query::{ExecQuery, ListQuery, LogQuery, Target};
+use crate::{CallError, Connector, RetryPolicy, Subject};
 
 /// An empty answer, `{}`, whatever is added to it later.
 #[derive(Deserialize)]
@@ -152,11 +153,20 @@ impl Client {
         id: BoxId,
         timeout: Option<Duration>,
     ) -> Result<WaitAnswer, CallError> {
+        self.wait_for(Subject::from(id), timeout).await
+    }
+
+    /// Waits for an ending at `…/wait`.
+    async fn wait_for<T: DeserializeOwned>(
+        &self,
+        subject: Subject,
+        timeout: Option<Duration>,
+    ) -> Result<T, CallError> {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let mut backoff = crate::backoff::Backoff::new(self.retry);
         loop {
             let left = deadline.map(|at| at.saturating_duration_since(Instant::now()).as_millis());
-            let target = box_target(id, "/wait").with_some("timeout_ms", left);
+            let target = subject.target("/wait").with_some("timeout_ms", left);
             let asked = Instant::now();
             match self.http.once(&Call::get(target).unlimited()).await {
                 Ok(answer) => return Ok(answer),
@@ -220,12 +230,98 @@ impl Client {
         }
     }
 
-    /// Reads what a box has printed, and goes on where a connection broke off.
+    /// Runs a command in a box. The answer is its record once its program was executed, or could not
+    /// be.
+    ///
+    /// Sent again, with the same `key`, when the daemon is lost before it has answered: the same key
+    /// never makes two execs, for as long as the first lives and a minute.
+    ///
+    /// # Errors
+    /// Nothing was run, or ([`CallError::GaveUp`], [`CallError::Lost`]) it is not known.
+    pub async fn create_exec(
+        &self,
+        id: BoxId,
+        create: &CreateExec,
+        key: Uuid,
+    ) -> Result<ExecRecord, CallError> {
+        let key = HeaderValue::from_str(&key.to_string()).expect("a UUID is ASCII");
+        let call = Call::post(box_target(id, "/execs"))
+            .body(create)
+            .header(HeaderName::from_static(IDEMPOTENCY_KEY), key)
+            .unlimited();
+        self.http.json_within(&call, self.retry).await
+    }
+
+    /// One page of a box's execs, newest first.
     ///
     /// # Errors
     /// `not_found`, or no daemon answers.
-    pub async fn log(&self, id: BoxId, query: LogQuery) -> Result<LogReader, CallError> {
-        LogReader::open(self.clone(), id, query).await
+    pub async fn execs(&self, id: BoxId, query: ExecQuery) -> Result<ExecList, CallError> {
+        let target = box_target(id, "/execs");
+        let target = target.with_some("limit", query.limit).with_some("after", query.after);
+        self.http.json(&Call::get(target)).await
+    }
+
+    /// The record of the exec that `address` means in a box: an id, or a part of one.
+    ///
+    /// # Errors
+    /// `not_found`, `ambiguous`, or no daemon answers.
+    pub async fn exec(&self, id: BoxId, address: &str) -> Result<ExecRecord, CallError> {
+        self.http.json(&Call::get(Target::of_exec(&id.to_string(), address, ""))).await
+    }
+
+    /// Waits until an exec has ended, as [`Client::wait`] does for a box.
+    ///
+    /// # Errors
+    /// As for [`Client::wait`].
+    pub async fn wait_exec(
+        &self,
+        id: BoxId,
+        exec: ExecId,
+        timeout: Option<Duration>,
+    ) -> Result<ExecWaitAnswer, CallError> {
+        self.wait_for(Subject::from((id, exec)), timeout).await
+    }
+
+    /// Stops an exec, and answers with its record once it has ended. One that has ended is no error.
+    ///
+    /// # Errors
+    /// `not_found`, `unresponsive`, or no daemon answers.
+    pub async fn stop_exec(
+        &self,
+        id: BoxId,
+        exec: ExecId,
+        stop: StopBox,
+    ) -> Result<ExecRecord, CallError> {
+        let call = Call::post(Subject::from((id, exec)).target("/stop")).body(&stop).unlimited();
+        self.http.json_within(&call, self.retry).await
+    }
+
+    /// Sends one signal to an exec's program. Never sent twice.
+    ///
+    /// # Errors
+    /// `wrong_state` if it does not run; [`CallError::Lost`]: whether it was sent is not known.
+    pub async fn signal_exec(
+        &self,
+        id: BoxId,
+        exec: ExecId,
+        signal: Signal,
+    ) -> Result<(), CallError> {
+        let target = Subject::from((id, exec)).target("/signal");
+        let call = Call::post(target).body(&SignalBox { signal });
+        self.http.json(&call.never_repeated()).await.map(|Nothing {}| ())
+    }
+
+    /// Reads what a box or an exec has printed, and goes on where a connection broke off.
+    ///
+    /// # Errors
+    /// `not_found`, or no daemon answers.
+    pub async fn log(
+        &self,
+        of: impl Into<Subject>,
+        query: LogQuery,
+    ) -> Result<LogReader, CallError> {
+        LogReader::open(self.clone(), of.into(), query).await
     }
 
     /// Reads a box's events from the first; with `follow`, until the box has ended.
@@ -236,7 +332,7 @@ impl Client {
         EventReader::open(self.clone(), id, follow).await
     }
 
-    /// Joins a box's streams. The stream goes on by itself when the daemon is lost.
+    /// Joins the streams of a box or of an exec. The stream goes on by itself when the daemon is lost.
     ///
     /// Must be called in a tokio runtime, where a task of the stream's own is started.
     ///
@@ -244,10 +340,10 @@ impl Client {
     /// `not_found`, `input_held`, or no daemon answers.
     pub async fn attach(
         &self,
-        id: BoxId,
+        to: impl Into<Subject>,
         options: AttachOptions,
     ) -> Result<(AttachStream, AttachHandle), CallError> {
-        crate::attach::attach(self.clone(), id, options).await
+        crate::attach::attach(self.clone(), to.into(), options).await
     }
 }
 

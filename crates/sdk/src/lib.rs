@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Client ──Connector──▶ socket of the daemon (or one that is started for it)
-//!   │ typed calls: create, get, list, wait, stop, …     one kept HTTP connection
+//!   │ typed calls: create, create_exec, get, wait, …     one kept HTTP connection
 //!   │ follow_events, read_log                           bodies that resume where they broke off
 //!   └ attach ──▶ (AttachStream, AttachHandle)           a WebSocket that resumes in both directions
 //! ```
@@ -22,6 +22,7 @@ mod events;
 mod http;
 mod log;
 mod query;
+mod subject;
 
 pub use attach::{
     AttachHandle, AttachOptions, AttachStream, InputClosed, StreamError, StreamEvent,
@@ -32,4 +33,5 @@ pub use connector::{ConnectError, Connecting, Connector, SocketConnector, connec
 pub use error::CallError;
 pub use events::EventReader;
 pub use log::{LogPiece, LogReader};
-pub use query::{ListQuery, LogQuery, LogStart};
+pub use query::{ExecQuery, ListQuery, LogQuery, LogStart};
+pub use subject::Subject;

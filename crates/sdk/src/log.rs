@@ -4,13 +4,13 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use minimal_proto::stream::{MAX_BINARY, Stream};
-use minimal_proto::{BoxId, ErrorBody, ErrorCode, Timestamp};
+use minimal_proto::{ErrorBody, ErrorCode, Timestamp};
 use tokio::time::Instant;
 
 use crate::backoff::Backoff;
 use crate::http::{Call, Repeat};
 use crate::query::{LogQuery, LogStart, Target};
-use crate::{CallError, Client};
+use crate::{CallError, Client, Subject};
 
 /// A piece of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,11 +35,11 @@ pub enum LogPiece {
     },
 }
 
-/// Reads one box's log.
+/// Reads the log of a box or of an exec.
 #[derive(Debug)]
 pub struct LogReader {
     client: Client,
-    id: BoxId,
+    subject: Subject,
     query: LogQuery,
     body: Incoming,
     decoder: Decoder,
@@ -52,13 +52,13 @@ pub struct LogReader {
 impl LogReader {
     pub(crate) async fn open(
         client: Client,
-        id: BoxId,
+        subject: Subject,
         query: LogQuery,
     ) -> Result<Self, CallError> {
-        let body = client.http().body_within(&call(id, &query), client.retry()).await?;
+        let body = client.http().body_within(&call(subject, &query), client.retry()).await?;
         let backoff = Backoff::new(client.retry());
         let (decoder, opened) = (Decoder::default(), Instant::now());
-        Ok(Self { client, id, query, body, decoder, next: None, backoff, opened })
+        Ok(Self { client, subject, query, body, decoder, next: None, backoff, opened })
     }
 
     /// The next piece; `None` at the end: of what there is now, or of the sealed log if it is
@@ -96,7 +96,7 @@ impl LogReader {
                 }
                 None => return Err(violation("it ends inside a frame")),
                 Some(Err(source)) => {
-                    let what = call(self.id, &self.query).what();
+                    let what = call(self.subject, &self.query).what();
                     self.reopen_after(CallError::Lost { what, source }).await?;
                 }
             }
@@ -120,8 +120,12 @@ impl LogReader {
     }
 
     async fn is_sealed(&self) -> Result<bool, CallError> {
-        let record = self.client.get(&self.id.to_string()).await?;
-        Ok(record.state.is_none_or(minimal_proto::State::is_ended))
+        let Subject { box_id, exec } = self.subject;
+        let state = match exec {
+            Some(exec) => Some(self.client.exec(box_id, &exec.to_string()).await?.state),
+            None => self.client.get(&box_id.to_string()).await?.state,
+        };
+        Ok(state.is_none_or(minimal_proto::State::is_ended))
     }
 
     async fn reopen(&mut self) -> Result<(), CallError> {
@@ -129,7 +133,7 @@ impl LogReader {
         if let Some(next) = self.next {
             self.query.start = LogStart::Offset(next);
         }
-        self.body = self.client.http().body(&call(self.id, &self.query)).await?;
+        self.body = self.client.http().body(&call(self.subject, &self.query)).await?;
         self.opened = Instant::now();
         Ok(())
     }
@@ -146,8 +150,8 @@ impl LogReader {
     }
 }
 
-fn call(id: BoxId, query: &LogQuery) -> Call {
-    Call::get(Target::log(id, query)).unlimited()
+fn call(subject: Subject, query: &LogQuery) -> Call {
+    Call::get(Target::log(subject, query)).unlimited()
 }
 
 fn violation(why: &'static str) -> CallError {

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use minimal_proto::stream::Stream;
-use minimal_proto::{BoxId, ByteString, State, Timestamp};
+use minimal_proto::{BoxId, ByteString, ExecId, State, Timestamp};
+
+use crate::Subject;
 
 /// Which boxes to list.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,6 +20,15 @@ pub struct ListQuery {
     pub limit: Option<u32>,
     /// Those that follow this one: the `next` of the page before.
     pub after: Option<BoxId>,
+}
+
+/// Which execs of a box to list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExecQuery {
+    /// At most so many, 1 to 10,000; without: the daemon's default.
+    pub limit: Option<u32>,
+    /// Those that follow this one: the `next` of the page before.
+    pub after: Option<ExecId>,
 }
 
 /// Where to begin in a log.
@@ -65,6 +76,14 @@ impl Target {
         Self { text, has_query: false }
     }
 
+    /// `/v1/boxes/{address}/execs/{exec}` and what follows.
+    pub(crate) fn of_exec(address: &str, exec: &str, rest: &str) -> Self {
+        let mut target = Self::of_box(address, "/execs/");
+        encode(&mut target.text, exec.as_bytes());
+        target.text.push_str(rest);
+        target
+    }
+
     pub(crate) fn with(mut self, key: &str, value: &str) -> Self {
         self.add(key, value.as_bytes());
         self
@@ -104,8 +123,8 @@ impl Target {
         target.with_some("limit", query.limit).with_some("after", query.after)
     }
 
-    pub(crate) fn log(id: BoxId, query: &LogQuery) -> Self {
-        let target = Self::of_box(&id.to_string(), "/log").with("format", "framed");
+    pub(crate) fn log(subject: Subject, query: &LogQuery) -> Self {
+        let target = subject.target("/log").with("format", "framed");
         let target = match query.start {
             LogStart::Beginning => target,
             LogStart::Offset(offset) => target.with_some("from", Some(offset)),
@@ -145,6 +164,12 @@ mod tests {
     fn an_address_cannot_leave_its_place_in_the_path() {
         let target = Target::of_box("../x?y#z/ä", "/wait").with("timeout_ms", "5");
         assert_eq!(target.as_str(), "/v1/boxes/..%2Fx%3Fy%23z%2F%C3%A4/wait?timeout_ms=5");
+    }
+
+    #[test]
+    fn the_address_of_an_exec_stays_in_its_place_too() {
+        let target = Target::of_exec("b/x", "../e?", "/wait");
+        assert_eq!(target.as_str(), "/v1/boxes/b%2Fx/execs/..%2Fe%3F/wait");
     }
 
     #[test]

@@ -58,7 +58,9 @@ async fn stop_live(live: &Arc<Live>, StopBox { force, grace_ms }: StopBox) -> Re
     let limit = Duration::from_millis(grace).saturating_add(END_LIMIT);
     match tokio::time::timeout(limit, live.ended()).await {
         Ok(ended) => Ok(ended.map(drop)?),
-        Err(_) => Err(live.line.whose.unresponsive("the box has not ended after it was killed").into()),
+        Err(_) => {
+            Err(live.line.whose.unresponsive("the box has not ended after it was killed").into())
+        }
     }
 }
 

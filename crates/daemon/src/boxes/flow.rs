@@ -34,13 +34,7 @@ pub(crate) enum Outcome {
 impl Flow {
     /// Of something whose log's end alone is known.
     pub(crate) fn new(log_end: u64) -> Self {
-        Self {
-            log_end,
-            input_offset: 0,
-            input_open: false,
-            pinned: false,
-            outcome: Outcome::Open,
-        }
+        Self { log_end, input_offset: 0, input_open: false, pinned: false, outcome: Outcome::Open }
     }
 
     /// As a keeper says it of its box.

@@ -158,9 +158,7 @@ impl Line {
         match outcome {
             Outcome::Ended(ending) => Ok(ending),
             Outcome::Unknown(error) => Err((*error).clone()),
-            Outcome::Open => {
-                Err(ErrorBody::new(ErrorCode::SteppingDown, "the daemon is leaving"))
-            }
+            Outcome::Open => Err(ErrorBody::new(ErrorCode::SteppingDown, "the daemon is leaving")),
         }
     }
 

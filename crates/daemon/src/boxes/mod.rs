@@ -34,9 +34,9 @@ pub(crate) mod wire;
 
 pub(crate) use ended::{Ended, sealed_at};
 pub(crate) use facts::Facts;
-pub(crate) use link::Link;
 pub(crate) use flow::{Flow, Outcome};
 pub(crate) use line::{Answer, Command, Line, Reading};
+pub(crate) use link::Link;
 pub(crate) use live::Live;
 pub(crate) use seats::{Input, PinSeat, Unseated, WriterSeat};
 pub(crate) use view::{Fate, View};

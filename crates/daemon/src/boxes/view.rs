@@ -32,12 +32,7 @@ pub(crate) enum Fate {
 impl View {
     /// The view of a box of which only the record is known.
     pub(crate) fn new(record: Record) -> Self {
-        Self {
-            record: Arc::new(record),
-            fault: None,
-            unsaved: None,
-            fate: Fate::Open,
-        }
+        Self { record: Arc::new(record), fault: None, unsaved: None, fate: Fate::Open }
     }
 
     pub(crate) fn id(&self) -> BoxId {

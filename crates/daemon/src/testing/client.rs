@@ -77,16 +77,16 @@ pub(crate) enum Heard {
     Closed,
 }
 
-/// The path and query of an attach.
-fn attached_uri(id: BoxId, query: &str) -> String {
-    format!("ws://localhost/v1/boxes/{id}/attach?{query}")
-}
-
 impl Attached {
     /// Attaches, or says why it was refused.
     pub(crate) async fn to(socket: &Path, id: BoxId, query: &str) -> Result<Self, ErrorBody> {
+        Self::at(socket, &format!("/v1/boxes/{id}/attach?{query}")).await
+    }
+
+    /// Attaches to whatever has this path.
+    pub(crate) async fn at(socket: &Path, path: &str) -> Result<Self, ErrorBody> {
         let stream = UnixStream::connect(socket).await.unwrap();
-        let mut request = attached_uri(id, query).into_client_request().unwrap();
+        let mut request = format!("ws://localhost{path}").into_client_request().unwrap();
         let offered = SUBPROTOCOL.parse().unwrap();
         request.headers_mut().insert("sec-websocket-protocol", offered);
         match within(tokio_tungstenite::client_async(request, stream)).await {

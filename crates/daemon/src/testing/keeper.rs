@@ -166,7 +166,7 @@ pub(crate) fn ending(reason: &str, exit_code: Option<u8>, log_end: u64) -> Endin
     .unwrap()
 }
 
-async fn hear(stream: &mut UnixStream, decoder: &mut Decoder) -> Incoming<ToKeeper> {
+pub(super) async fn hear(stream: &mut UnixStream, decoder: &mut Decoder) -> Incoming<ToKeeper> {
     let mut buffer = [0; 4096];
     loop {
         if let Some(message) = decoder.next_message().unwrap() {

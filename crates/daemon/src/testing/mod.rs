@@ -1,6 +1,7 @@
 //! A daemon without processes: the API on a socket, and keepers played by the test.
 
 mod client;
+mod exec;
 mod keeper;
 mod lock;
 
@@ -19,6 +20,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use client::{Attached, Heard, call};
+pub(crate) use exec::{ExecDoor, FakeExec};
 pub(crate) use keeper::{FakeKeeper, ending};
 pub(crate) use lock::LockHolder;
 

@@ -5,10 +5,10 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::{Sink, Stream};
+use minimal_proto::stream;
 use minimal_proto::stream::{
     ClientMessage, InputFrame, MAX_BINARY, OUTPUT_HEADER, OutputFrame, SUBPROTOCOL, ServerMessage,
 };
-use minimal_proto::{BoxId, stream};
 use tokio::net::UnixStream;
 use tokio::time::{Instant, timeout};
 use tokio_tungstenite::WebSocketStream;
@@ -17,9 +17,8 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use uuid::Uuid;
 
 use super::AttachOptions;
-use crate::client::box_target;
 use crate::http::{ANSWER_LIMIT, Call};
-use crate::{CallError, Client};
+use crate::{CallError, Client, Subject};
 
 /// An open WebSocket whose first message was read.
 #[derive(Debug)]
@@ -61,12 +60,12 @@ impl Connection {
     /// Connects, and waits for `attached`.
     pub(super) async fn open(
         client: &Client,
-        id: BoxId,
+        subject: Subject,
         options: &AttachOptions,
         identity: Uuid,
         from: u64,
     ) -> Result<(Self, Attached), CallError> {
-        let mut target = box_target(id, "/attach").with_some("from", Some(from));
+        let mut target = subject.target("/attach").with_some("from", Some(from));
         if options.input {
             target = target.with("input", "true");
         }
@@ -91,13 +90,14 @@ impl Connection {
             Ok(Err(Closed)) => Err(CallError::Closed { what }),
             Ok(Ok(Incoming::Message(ServerMessage::Attached {
                 box_id,
+                exec,
                 from,
                 input_offset,
                 input_open,
                 ..
-            }))) => match box_id == id {
+            }))) => match (Subject { box_id, exec }) == subject {
                 true => Ok((connection, Attached { from, input_offset, input_open })),
-                false => Err(wrong("it is another box's")),
+                false => Err(wrong("it is another's")),
             },
             Ok(Ok(Incoming::Message(ServerMessage::Error(body)))) => {
                 Err(CallError::Api(Box::new(body)))

@@ -4,7 +4,6 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use minimal_proto::BoxId;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
@@ -14,7 +13,7 @@ use super::handle::{Command, Commands};
 use super::session::{After, Outgoing, Session};
 use super::{AttachOptions, StreamError, StreamEvent};
 use crate::backoff::Backoff;
-use crate::{CallError, Client};
+use crate::{CallError, Client, Subject};
 
 /// How long a daemon may take to answer a detach before the client leaves anyway.
 const DETACH_LIMIT: Duration = Duration::from_secs(2);
@@ -24,7 +23,7 @@ type Last = Result<StreamEvent, StreamError>;
 #[derive(Debug)]
 pub(super) struct Driver {
     client: Client,
-    id: BoxId,
+    subject: Subject,
     options: AttachOptions,
     identity: Uuid,
     events: mpsc::Sender<Last>,
@@ -54,7 +53,7 @@ enum Served {
 impl Driver {
     pub(super) fn new(
         client: Client,
-        id: BoxId,
+        subject: Subject,
         options: AttachOptions,
         identity: Uuid,
         events: mpsc::Sender<Last>,
@@ -63,7 +62,7 @@ impl Driver {
         let backoff = Backoff::new(options.retry);
         Self {
             client,
-            id,
+            subject,
             options,
             identity,
             events,
@@ -168,7 +167,7 @@ impl Driver {
         &mut self,
         session: &mut Session,
     ) -> Result<(Connection, Attached), Option<Last>> {
-        let mut cause = CallError::Closed { what: format!("the stream of box {}", self.id) };
+        let mut cause = CallError::Closed { what: format!("the stream of {}", self.subject) };
         loop {
             let attempted = {
                 let from = session.next_offset();
@@ -177,7 +176,7 @@ impl Driver {
                         return None;
                     }
                     let (client, options) = (&self.client, &self.options);
-                    Some(Connection::open(client, self.id, options, self.identity, from).await)
+                    Some(Connection::open(client, self.subject, options, self.identity, from).await)
                 };
                 tokio::pin!(attempt);
                 loop {

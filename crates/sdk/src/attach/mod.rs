@@ -1,4 +1,4 @@
-//! A box's streams, resumed in both directions.
+//! The streams of a box or of an exec, resumed in both directions.
 //!
 //! ```text
 //!  AttachStream ◀─events (bounded)── driver task ──WebSocket──▶ daemon
@@ -18,7 +18,7 @@ mod input;
 mod session;
 
 use minimal_proto::stream::Stream;
-use minimal_proto::{BoxId, Ending, ErrorBody, ErrorCode};
+use minimal_proto::{Ending, ErrorBody, ErrorCode};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -27,14 +27,14 @@ use self::connection::Connection;
 use self::driver::Driver;
 pub use self::handle::{AttachHandle, InputClosed};
 use crate::http::Repeat;
-use crate::{CallError, Client, RetryPolicy};
+use crate::{CallError, Client, RetryPolicy, Subject};
 
-/// How to join a box's streams.
+/// How to join the streams of a box or of an exec.
 #[derive(Clone, Copy, Debug)]
 pub struct AttachOptions {
     /// The first output offset wanted.
     pub from: u64,
-    /// Whether this client writes the box's input.
+    /// Whether this client writes the input.
     pub input: bool,
     /// Whether this is the creator, for whom the log is kept until it has read it: then
     /// [`AttachHandle::read`] must be called for what was written to its end.
@@ -97,7 +97,7 @@ impl StreamEvent {
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
     /// No daemon could be asked.
-    #[error("the box's stream was lost and could not be resumed")]
+    #[error("the stream was lost and could not be resumed")]
     Lost(#[source] CallError),
     /// The daemon ended the stream with a fault.
     #[error(transparent)]
@@ -146,14 +146,14 @@ const EVENTS_AHEAD: usize = 4;
 
 pub(crate) async fn attach(
     client: Client,
-    id: BoxId,
+    subject: Subject,
     options: AttachOptions,
 ) -> Result<(AttachStream, AttachHandle), CallError> {
     let identity = Uuid::now_v7();
     let mut backoff = crate::backoff::Backoff::new(options.retry);
     let (connection, attached) = loop {
         let asked = Instant::now();
-        match Connection::open(&client, id, &options, identity, options.from).await {
+        match Connection::open(&client, subject, &options, identity, options.from).await {
             Ok(open) => break open,
             // The box is there: whether its keeper is, is found out by the daemon.
             Err(error) if error.code() == ErrorCode::Unresponsive => {
@@ -168,7 +168,7 @@ pub(crate) async fn attach(
     };
     let (events, receiver) = mpsc::channel(EVENTS_AHEAD);
     let (handle, commands) = handle::pair();
-    let driver = Driver::new(client, id, options, identity, events, commands);
+    let driver = Driver::new(client, subject, options, identity, events, commands);
     drop(tokio::spawn(driver.run(connection, attached)));
     Ok((AttachStream { events: receiver }, handle))
 }

@@ -245,10 +245,7 @@ impl Actor {
                 let ended = record.ending.is_some();
                 if let Some(Ok(log)) = log {
                     let end = sealed_at(&record, log).bytes;
-                    self.serving
-                        .end
-                        .flow
-                        .send_modify(|flow| flow.log_end = flow.log_end.max(end));
+                    self.serving.end.flow.send_modify(|flow| flow.log_end = flow.log_end.max(end));
                 }
                 self.view.send_modify(|view| view.record = Arc::new(record));
                 ended

@@ -10,8 +10,8 @@ use minimal_proto::{BoxId, Ending, ErrorBody, ErrorCode, ExecId, Timestamp};
 use minimal_store::{BoxDir, ExecDir, ExecDirError};
 
 use super::{LiveExec, actor, record};
-use crate::boxes::load::is_recent;
 use crate::boxes::ended::sealed;
+use crate::boxes::load::is_recent;
 use crate::boxes::{Ended, Live};
 
 /// Most bytes of records on a page: their arguments can be long.

@@ -52,8 +52,10 @@ pub(crate) async fn start(
     let (mut link, hello) =
         actor::connect(&live).await.map_err(|error| unreachable(&live, &error))?;
     if hello.execs.is_none() {
-        let message =
-            format!("the keeper of box `{}` is of an earlier build, which runs no execs", live.name);
+        let message = format!(
+            "the keeper of box `{}` is of an earlier build, which runs no execs",
+            live.name
+        );
         return Err(live
             .line
             .whose

@@ -344,8 +344,7 @@ impl Serving {
 
     /// Answers commands for a while in which there is no keeper to ask.
     pub(super) async fn answer_without_keeper(&mut self, until: Instant, error: &ErrorBody) {
-        while let Ok(Some(command)) =
-            tokio::time::timeout_at(until, self.end.commands.recv()).await
+        while let Ok(Some(command)) = tokio::time::timeout_at(until, self.end.commands.recv()).await
         {
             match command {
                 Command::Stop { reply, .. }
