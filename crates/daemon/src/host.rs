@@ -8,7 +8,7 @@ use minimal_proto::api::VersionInfo;
 use minimal_proto::error::Chain;
 use minimal_proto::{ErrorBody, ErrorCode, Timestamp};
 use minimal_store::{BlankDir, StateDir};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::index::Index;
 use crate::launcher::KeeperLauncher;
@@ -19,6 +19,9 @@ use crate::stock::Stock;
 const BREATHER: Duration = Duration::from_millis(20);
 /// How long no box is born until a rush is over.
 const QUIET: Duration = Duration::from_secs(30);
+
+/// Bytes of input that may wait to be handed on, over all clients: 64 MiB. Past it writers wait.
+const INPUT_ROOM: usize = 64 << 20;
 
 /// The daemon as its parts see it.
 #[derive(Debug)]
@@ -38,6 +41,8 @@ pub(crate) struct Host {
     pub(crate) live: AtomicUsize,
     /// Attached clients.
     pub(crate) streams: AtomicUsize,
+    /// Bytes of input that may yet wait here to be handed on, over all clients.
+    pub(crate) input_room: Arc<Semaphore>,
     leaving: watch::Sender<bool>,
     /// Each birth holds a receiver, so that leaving can wait for them.
     births: watch::Sender<()>,
@@ -81,6 +86,7 @@ impl Host {
             started_at: Timestamp::now(),
             live: AtomicUsize::new(0),
             streams: AtomicUsize::new(0),
+            input_room: Arc::new(Semaphore::new(INPUT_ROOM)),
             leaving: watch::channel(false).0,
             births: watch::channel(()).0,
             born: AtomicU64::new(0),

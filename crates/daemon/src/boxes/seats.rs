@@ -7,17 +7,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use uuid::Uuid;
 
 /// Messages a writer may have on the way to the actor. Their bytes are bounded by the input window.
 const INPUT_MESSAGES: usize = 16;
 
 /// What a writer sends.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Input {
-    /// These bytes, from this offset of the box's input on.
-    Bytes { offset: u64, bytes: Bytes },
+    /// These bytes, from this offset of the input on, and the daemon's room that they take.
+    Bytes { offset: u64, bytes: Bytes, room: Option<OwnedSemaphorePermit> },
     /// The end, at this offset.
     Eof { offset: u64 },
 }
@@ -37,9 +37,9 @@ pub(crate) struct WriterSeat {
 pub(crate) struct Unseated;
 
 impl WriterSeat {
-    /// Hands input to the actor; waits while it is behind.
-    pub(crate) async fn send(&self, input: Input) -> Result<(), Unseated> {
-        self.input.send(input).await.map_err(|_closed| Unseated)
+    /// A place for input on the way to the actor; waits while it is behind. Cancel-safe.
+    pub(crate) async fn reserve(&self) -> Result<mpsc::Permit<'_, Input>, Unseated> {
+        self.input.reserve().await.map_err(|_closed| Unseated)
     }
 
     /// Completes once this is not the writer's seat any more.
@@ -139,16 +139,16 @@ mod tests {
         let (mut writer, seat) = Writer::seat(client, 5);
         assert!(writer.is_client(client) && !writer.is_client(None));
         assert!(!Writer::seat(None, 0).0.is_client(None), "unnamed clients are strangers");
-        seat.send(Input::Eof { offset: 5 }).await.unwrap();
-        assert_eq!(writer.next().await, Some(Input::Eof { offset: 5 }));
+        seat.reserve().await.unwrap().send(Input::Eof { offset: 5 });
+        assert!(matches!(writer.next().await, Some(Input::Eof { offset: 5 })));
         drop(seat);
-        assert_eq!(writer.next().await, None);
+        assert!(writer.next().await.is_none());
 
         let (writer, seat) = Writer::seat(client, 0);
         writer.hand_over();
         seat.unseated().await;
         assert!(seat.is_taken_over());
-        assert_eq!(seat.send(Input::Eof { offset: 0 }).await, Err(Unseated));
+        assert_eq!(seat.reserve().await.err(), Some(Unseated));
     }
 
     #[tokio::test]

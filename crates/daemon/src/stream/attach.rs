@@ -16,12 +16,13 @@ use minimal_proto::error::Chain;
 use minimal_proto::stream::{ClientMessage, InputFrame, ServerMessage};
 use minimal_proto::{BoxId, Ending, ErrorBody, ErrorCode, ExecId, Signal};
 use minimal_store::Chunk;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use super::input::{InputFault, InputGate};
+use super::input::InputGate;
+use super::outlet::Outlet;
 use super::output;
 use super::source::LogSource;
-use crate::boxes::{Command, Input, Line, Outcome, PinSeat, Unseated, WriterSeat};
+use crate::boxes::{Command, Line, Outcome, PinSeat, WriterSeat};
 use crate::hooks;
 use crate::host::Host;
 
@@ -62,7 +63,9 @@ pub(crate) async fn serve(host: Arc<Host>, socket: WebSocket, attachment: Attach
     let (say, said) = mpsc::channel(SAYINGS);
     let output = OutputHalf { id, exec, source, writes: writer.is_some(), said };
     let from = writer.as_ref().map(|seat| seat.from);
-    let input = InputHalf { line, gate: InputGate::new(from.unwrap_or(0)), writer, pin, say };
+    let gate = InputGate::new(from.unwrap_or(0));
+    let (outlet, room) = (writer.map(Outlet::new), Arc::clone(&host.input_room));
+    let input = InputHalf { line, gate, outlet, room, pin, say };
     let stop = tokio::select! {
         stop = output.run(&mut sink, from) => stop,
         () = input.run(&mut incoming) => Stop::Lost,
@@ -206,7 +209,8 @@ async fn say_ending(sink: &mut Sink, ending: &Ending) -> Result<Stop, axum::Erro
 struct InputHalf {
     line: Option<Arc<Line>>,
     gate: InputGate,
-    writer: Option<WriterSeat>,
+    outlet: Option<Outlet>,
+    room: Arc<Semaphore>,
     pin: Option<PinSeat>,
     say: mpsc::Sender<ServerMessage>,
 }
@@ -214,10 +218,17 @@ struct InputHalf {
 impl InputHalf {
     /// Completes when the client is gone, or has to connect again.
     async fn run(mut self, incoming: &mut SplitStream<WebSocket>) {
+        self.serve(incoming).await;
+        if let Some(outlet) = self.outlet.take() {
+            outlet.leave();
+        }
+    }
+
+    async fn serve(&mut self, incoming: &mut SplitStream<WebSocket>) {
         loop {
             let message = tokio::select! {
                 message = incoming.next() => message,
-                taken_over = unseated(self.writer.as_ref()) => {
+                taken_over = pass_on(self.outlet.as_mut()) => {
                     if taken_over {
                         self.end(ErrorBody::new(
                             ErrorCode::InputHeld,
@@ -234,40 +245,34 @@ impl InputHalf {
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(()),
                 Some(Ok(Message::Close(_)) | Err(_)) | None => return,
             };
-            match handled {
-                Ok(()) => {}
-                Err(Refusal::Fault(error)) => self.end(error).await,
-                Err(Refusal::Unseated) => {}
+            if let Err(fault) = handled {
+                self.end(fault).await;
             }
         }
     }
 
-    async fn on_input(&mut self, message: &Bytes) -> Result<(), Refusal> {
+    async fn on_input(&mut self, message: &Bytes) -> Result<(), ErrorBody> {
         let frame = InputFrame::parse(message).ok_or_else(|| {
             ErrorBody::new(ErrorCode::BadRequest, "an input message is too short")
         })?;
-        let (Some(writer), Some(line)) = (&self.writer, &self.line) else {
-            // The box takes no input, as `attached` has said, or this client asked not to write.
+        let (Some(outlet), Some(line)) = (&mut self.outlet, &self.line) else {
+            // No input is taken, as `attached` has said, or this client asked not to write.
             return Ok(());
         };
         let accepted = line.flow.borrow().input_offset;
         let known = self.gate.take(frame.offset, frame.bytes.len(), accepted)?;
-        let offset = frame.offset + known as u64;
-        let bytes = message.slice_ref(&frame.bytes[known..]);
-        if !bytes.is_empty() {
-            writer.send(Input::Bytes { offset, bytes }).await?;
-        }
+        outlet.take(&message.slice_ref(&frame.bytes[known..]), &self.room).await;
         Ok(())
     }
 
-    async fn on_text(&mut self, words: &str) -> Result<(), Refusal> {
+    async fn on_text(&mut self, words: &str) -> Result<(), ErrorBody> {
         let message = serde_json::from_str(words).map_err(|error| {
             ErrorBody::new(ErrorCode::BadRequest, format!("a message cannot be read: {error}"))
         })?;
         match message {
             ClientMessage::Eof => {
-                if let Some(writer) = &self.writer {
-                    writer.send(Input::Eof { offset: self.gate.received() }).await?;
+                if let Some(outlet) = &mut self.outlet {
+                    outlet.end(self.gate.received());
                 }
             }
             ClientMessage::Signal { name } => self.signal(name).await,
@@ -278,7 +283,9 @@ impl InputHalf {
             }
             ClientMessage::Detach => {
                 // Left before it is said, so that the seats are free once the client hears it.
-                self.writer = None;
+                if let Some(outlet) = self.outlet.take() {
+                    outlet.leave();
+                }
                 self.pin = None;
                 self.tell(ServerMessage::Detached).await;
             }
@@ -317,39 +324,17 @@ impl InputHalf {
     }
 }
 
-/// Why a message was not taken.
-enum Refusal {
-    Fault(ErrorBody),
-    Unseated,
-}
-
-impl From<ErrorBody> for Refusal {
-    fn from(fault: ErrorBody) -> Self {
-        Self::Fault(fault)
-    }
-}
-
-impl From<InputFault> for Refusal {
-    fn from(fault: InputFault) -> Self {
-        Self::Fault(fault.into())
-    }
-}
-
-impl From<Unseated> for Refusal {
-    fn from(_: Unseated) -> Self {
-        Self::Unseated
-    }
-}
-
-/// Completes once the writer's seat is lost; never, without one.
-async fn unseated(writer: Option<&WriterSeat>) -> bool {
-    match writer {
-        Some(seat) => {
-            seat.unseated().await;
-            seat.is_taken_over()
+/// Hands input on, and completes once the writer's seat is lost: whether a newer connection of the same
+/// client has it. Never, without a seat.
+async fn pass_on(outlet: Option<&mut Outlet>) -> bool {
+    let Some(outlet) = outlet else { return std::future::pending().await };
+    while !outlet.is_empty() {
+        if outlet.pass_on().await.is_err() {
+            return outlet.seat().is_taken_over();
         }
-        None => std::future::pending().await,
     }
+    outlet.seat().unseated().await;
+    outlet.seat().is_taken_over()
 }
 
 fn text(message: &ServerMessage) -> Message {

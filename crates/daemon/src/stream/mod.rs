@@ -8,6 +8,7 @@ mod attach;
 mod events;
 mod input;
 mod log_body;
+mod outlet;
 mod output;
 mod source;
 

@@ -204,6 +204,27 @@ async fn a_writer_that_breaks_the_rules_is_told_which() {
 }
 
 #[tokio::test]
+async fn a_writer_that_leaves_is_noticed_while_its_input_is_stuck() {
+    let mut world = World::new().await;
+    let keeper = world.running(INPUT).await;
+    let (mut client, _) = attach(&world, &keeper, "input=true").await;
+    // Its keeper takes nothing: the socket's buffer fills, then ours, then its queue.
+    let piece = vec![b'x'; 1 << 10];
+    for at in 0..1024u64 {
+        client.input(at << 10, &piece).await;
+    }
+    assert_eq!(world.host.streams.load(std::sync::atomic::Ordering::Relaxed), 1);
+    drop(client);
+    let gone = async {
+        while world.host.streams.load(std::sync::atomic::Ordering::Relaxed) > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(gone).await;
+    drop(keeper);
+}
+
+#[tokio::test]
 async fn a_box_that_takes_no_input_says_so() {
     let mut world = World::new().await;
     let keeper = world.running(StartOptions::default()).await;

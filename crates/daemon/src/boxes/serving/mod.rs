@@ -49,6 +49,7 @@ pub(super) struct Serving {
 
 /// What happens that is the owner's to handle.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one at a time, handled at once")]
 pub(super) enum Happening {
     /// The keeper said this, which is not about streams.
     Message(FromKeeper),
@@ -254,7 +255,7 @@ impl Serving {
 
     fn on_input(&mut self, link: &mut Link, input: Option<Input>) {
         match input {
-            Some(Input::Bytes { offset, bytes }) => {
+            Some(Input::Bytes { offset, bytes, room }) => {
                 // Sent again after a reconnect: the keeper has it already.
                 let known = usize::try_from(self.forwarded.saturating_sub(offset));
                 let known = known.unwrap_or(usize::MAX).min(bytes.len());
@@ -263,6 +264,7 @@ impl Serving {
                     link.send_input(offset + known as u64, new);
                     self.forwarded = offset + bytes.len() as u64;
                 }
+                drop(room);
             }
             Some(Input::Eof { offset }) => link.send(&ToKeeper::Eof { offset }),
             None => {
