@@ -75,10 +75,14 @@ pub enum Color {
 pub enum Command {
     /// Run a command in a fresh box
     Run(Box<RunArgs>),
+    /// Run a command in a box that runs
+    Exec(Box<ExecArgs>),
+    /// Watch a box's output, from its beginning to its end, and write its input
+    Attach(AttachArgs),
     /// List boxes of this project, newest first
     Ls(ListArgs),
-    /// Show a box's record
-    Show(OneBox),
+    /// Show the record of a box, or of an exec in it
+    Show(ShowArgs),
     /// Print what a box has printed
     Logs(LogsArgs),
     /// Wait until boxes have ended, and return the worst status
@@ -124,11 +128,17 @@ pub enum Command {
 pub enum BoxVerb {
     /// Run a command in a fresh box
     Run(Box<RunArgs>),
+    /// Run a command in a box that runs
+    Exec(Box<ExecArgs>),
+    /// Watch a box's output, from its beginning to its end, and write its input
+    Attach(AttachArgs),
     /// List boxes of this project, newest first
     #[command(visible_alias = "ls")]
     List(ListArgs),
-    /// Show a box's record
-    Show(OneBox),
+    /// List what was run in a box with `min exec`, newest first
+    Execs(ExecsArgs),
+    /// Show the record of a box, or of an exec in it
+    Show(ShowArgs),
     /// Print what a box has printed
     Logs(LogsArgs),
     /// Wait until boxes have ended, and return the worst status
@@ -225,6 +235,93 @@ pub struct RunArgs {
     pub argv: Vec<OsString>,
 }
 
+/// Options of `min exec`.
+#[derive(Debug, Args)]
+#[command(override_usage = "min exec [OPTIONS] <BOX> -- <COMMAND> [ARGUMENT]...")]
+pub struct ExecArgs {
+    /// Print the exec's id and leave it running; without it the exec ends with this client
+    #[arg(short, long)]
+    pub detach: bool,
+    /// Set a variable, or with the name alone pass on the caller's; may be given again
+    #[arg(short, long = "env", value_name = "NAME[=VALUE]")]
+    pub env: Vec<OsString>,
+    /// Read variables from a file of NAME=VALUE lines; may be given again
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub env_file: Vec<PathBuf>,
+    /// Where in the box to start; relative: below /workbench
+    #[arg(short, long, value_name = "DIR")]
+    pub workdir: Option<OsString>,
+    /// As whom: a name of the box's, or a uid; without it as the box's own command
+    #[arg(short, long, value_name = "USER")]
+    pub user: Option<String>,
+    /// End the command after this time, as in 90s or 1h30m; the box runs on
+    #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
+    pub timeout: Option<Duration>,
+    /// Give the command no input
+    #[arg(long)]
+    pub no_stdin: bool,
+    /// Where to write the ending.
+    #[command(flatten)]
+    pub ending: EndingArgs,
+    /// A name, an id, or at least six digits of an id's beginning or end
+    #[arg(value_name = "BOX", value_parser = address)]
+    pub address: String,
+    /// The program and its arguments, never a shell line
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub argv: Vec<OsString>,
+}
+
+/// Options of `min attach`.
+#[derive(Debug, Args)]
+pub struct AttachArgs {
+    /// Which box.
+    #[command(flatten)]
+    pub one: OneBox,
+    /// Which exec in it.
+    #[command(flatten)]
+    pub exec: ExecOption,
+    /// Begin at this offset of the output, in bytes, instead of its beginning
+    #[arg(long, value_name = "OFFSET", value_parser = count, allow_hyphen_values = true)]
+    pub from: Option<u64>,
+    /// Only watch: leave the input to others
+    #[arg(long)]
+    pub watch: bool,
+    /// Where to write the ending.
+    #[command(flatten)]
+    pub ending: EndingArgs,
+}
+
+/// Options of `min show`.
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// Which box.
+    #[command(flatten)]
+    pub one: OneBox,
+    /// Which exec in it.
+    #[command(flatten)]
+    pub exec: ExecOption,
+}
+
+/// Options of `min box execs`.
+#[derive(Debug, Args)]
+pub struct ExecsArgs {
+    /// Which box.
+    #[command(flatten)]
+    pub one: OneBox,
+    /// Every one of them (else the last 20)
+    #[arg(short, long)]
+    pub all: bool,
+}
+
+/// An exec instead of its box.
+#[derive(Debug, Args)]
+pub struct ExecOption {
+    /// Not the box, but what was run in it with `min exec`: an id, or six digits of its beginning or
+    /// end
+    #[arg(long = "exec", value_name = "ID", value_parser = exec_address)]
+    pub exec: Option<String>,
+}
+
 /// Where to write the ending.
 #[derive(Clone, Debug, Args)]
 pub struct EndingArgs {
@@ -292,7 +389,10 @@ pub struct LogsArgs {
     /// Which box.
     #[command(flatten)]
     pub one: OneBox,
-    /// Go on until the box has ended
+    /// Which exec in it.
+    #[command(flatten)]
+    pub exec: ExecOption,
+    /// Go on until it has ended
     #[arg(short, long)]
     pub follow: bool,
     /// Only the last lines, so many
@@ -342,6 +442,9 @@ pub struct WaitArgs {
     /// Which boxes.
     #[command(flatten)]
     pub some: SomeBoxes,
+    /// Which exec in it.
+    #[command(flatten)]
+    pub exec: ExecOption,
     /// Give up after this time, with exit status 1
     #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     pub timeout: Option<Duration>,
@@ -367,6 +470,9 @@ pub struct StopArgs {
     /// Which boxes.
     #[command(flatten)]
     pub some: SomeBoxes,
+    /// Which exec in it.
+    #[command(flatten)]
+    pub exec: ExecOption,
     /// Kill at once
     #[arg(short, long)]
     pub force: bool,
@@ -384,6 +490,9 @@ pub struct KillArgs {
     /// Which boxes.
     #[command(flatten)]
     pub some: SomeBoxes,
+    /// Which exec in it.
+    #[command(flatten)]
+    pub exec: ExecOption,
 }
 
 /// Options of `min rm`.
@@ -437,6 +546,13 @@ fn descriptor(text: &str) -> Result<i32, String> {
 fn address(text: &str) -> Result<String, &'static str> {
     match text.is_empty() {
         true => Err("a box has no empty name"),
+        false => Ok(text.to_owned()),
+    }
+}
+
+fn exec_address(text: &str) -> Result<String, &'static str> {
+    match text.is_empty() {
+        true => Err("an exec has no empty id"),
         false => Ok(text.to_owned()),
     }
 }

@@ -125,8 +125,8 @@ fn not_understood(words: &[OsString], error: &clap::Error, env: Env) -> Exit {
     let (message, usage) = split(&text);
     let mut failure = Failure::usage(message);
     failure.hint = usage;
-    if before_dashes().any(|word| word == "run") {
-        if before_dashes().count() == words.len() {
+    if before_dashes().any(|word| word == "run" || word == "exec") {
+        if before_dashes().count() == words.len() && before_dashes().any(|word| word == "run") {
             let hint = "a command stands behind two dashes: `min run -- <command>`";
             failure.hint = Some(hint.to_owned());
         }

@@ -6,11 +6,11 @@ use std::io::Write as _;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
-use minimal_proto::api::BoxRecord;
-use minimal_proto::{BoxId, BoxName, Ending, ErrorCode};
+use minimal_proto::{Ending, ErrorCode};
 use rustix::fs::OFlags;
 use serde_json::{Value, json};
 
+use crate::addressee::Addressee;
 use crate::args::EndingArgs;
 use crate::error::Failure;
 
@@ -80,8 +80,8 @@ impl EndingFile {
     }
 
     /// The ending is known.
-    pub fn ended(&mut self, id: BoxId, name: Option<&BoxName>, ending: &Ending) {
-        self.content = Some(ending_json(id, name, ending));
+    pub fn ended(&mut self, whose: &Addressee, ending: &Ending) {
+        self.content = Some(ending_json(whose, ending));
     }
 
     /// There is none: says why, unless an ending is known.
@@ -113,19 +113,15 @@ impl EndingFile {
 
 /// Schema `min/v1/ending`: an ending's fields, and whose it is.
 #[must_use]
-pub fn ending_json(id: BoxId, name: Option<&BoxName>, ending: &Ending) -> Value {
+pub fn ending_json(whose: &Addressee, ending: &Ending) -> Value {
     let mut value = serde_json::to_value(ending).expect("an ending has text keys");
     value["schema"] = json!("min/v1/ending");
-    value["box"] = json!(id);
-    value["name"] = json!(name);
+    value["box"] = json!(whose.box_id);
+    value["name"] = json!(whose.name);
+    if let Some(exec) = whose.exec {
+        value["exec"] = json!(exec);
+    }
     value
-}
-
-/// The same for a record that has an ending.
-#[must_use]
-pub fn record_ending_json(record: &BoxRecord) -> Option<Value> {
-    let ending = record.ending.as_ref()?;
-    Some(ending_json(record.id, record.name.as_ref(), ending))
 }
 
 fn descriptor(number: i32) -> Result<File, Failure> {

@@ -55,14 +55,14 @@ pub const TABLE: &[(&str, &str)] = &[
     ("5", "refused by a rule"),
     ("7", "the daemon cannot be reached or started"),
     ("8", "the host cannot isolate, or has not enough resources"),
-    ("124", "a timeout ended the box"),
-    ("125", "`run`, `wait`: the runtime failed, or the ending is not known"),
-    ("126", "`run`, `wait`: the program was found but cannot be executed"),
-    ("127", "`run`, `wait`: the program was not found in the box"),
-    ("128 + n", "`run`, `wait`: ended by signal n"),
+    ("124", "a timeout ended the box or the exec"),
+    ("125", "`run`, `exec`, `wait`, `attach`: the runtime failed, or the ending is not known"),
+    ("126", "`run`, `exec`, `wait`, `attach`: the program was found but cannot be executed"),
+    ("127", "`run`, `exec`, `wait`, `attach`: the program was not found in the box"),
+    ("128 + n", "`run`, `exec`, `wait`, `attach`: ended by signal n"),
     ("130", "interrupted before there was anything to interrupt"),
-    ("141", "standard output was closed; under `run` the box runs on"),
-    ("other", "`run`, `wait`: the command's own status"),
+    ("141", "standard output was closed; under `run` and `attach` the box runs on"),
+    ("other", "`run`, `exec`, `wait`, `attach`: the command's own status"),
 ];
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod addressee;
 pub mod args;
 pub mod build_id;
 pub mod client;

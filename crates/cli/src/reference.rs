@@ -52,8 +52,8 @@ pub fn errors_reference() -> String {
         row(&mut page, &[status, meaning]);
     }
     page.push_str(
-        "\n`run` and `wait` return what the box's ending says. Before there is a box, `run` uses 2 to 8 \
-         and 125 for faults of its own, and the message says that nothing was run. A command can return \
+        "\n`run`, `exec`, `wait` and `attach` return what the ending says. Before anything runs, `run` and `exec` \
+         use 2 to 8 and 125 for faults of their own, and the message says that nothing was run. A command can return \
          any of these numbers itself: `--ending-file` and `--ending-fd` tell the two apart.\n\n\
          ## Error codes\n\n\
          With `-o json` or `-o jsonl` an error is one object on standard error, schema `min/v1/error`: \
@@ -112,17 +112,15 @@ fn push_verbs(page: &mut String, noun: &clap::Command, name: &str) {
     let verbs = || noun.get_subcommands().filter(|verb| verb.get_name() != "help");
     if name == "min box" {
         page.push_str("| verb | the same as |\n|---|---|\n");
-        for verb in verbs() {
-            let short = shortcut(verb).expect("each verb of a box has a shortcut");
+        for (verb, short) in verbs().filter_map(|verb| Some((verb, shortcut(verb)?))) {
             row(
                 page,
                 &[&format!("`{name} {}`", verb.get_name()), &format!("`{root_name} {short}`")],
             );
         }
         page.push('\n');
-        return;
     }
-    for verb in verbs() {
+    for verb in verbs().filter(|verb| name != "min box" || shortcut(verb).is_none()) {
         push_command(page, verb, name);
     }
 }

@@ -23,6 +23,22 @@ fn a_commands_own_options_stay_its_own() {
     assert!(cli.global.quiet);
 }
 
+#[test]
+fn a_command_in_a_box_is_written_with_or_without_dashes() {
+    let exec = |words: &[&str]| {
+        let words = ["min", "exec"].iter().chain(words);
+        let Command::Exec(args) = Cli::try_parse_from(words).unwrap().command else { panic!() };
+        (args.address, args.workdir, args.detach, args.argv)
+    };
+    let ls = || (String::from("web"), Some("/tmp".into()), false, vec!["ls".into(), "-d".into()]);
+    assert_eq!(exec(&["web", "-w", "/tmp", "--", "ls", "-d"]), ls());
+    assert_eq!(exec(&["-w", "/tmp", "web", "ls", "-d"]), ls());
+    assert_eq!(exec(&["web", "-w", "/tmp", "ls", "-d"]), ls());
+    let (_, _, detach, argv) = exec(&["-d", "web", "--", "sh", "-c", "x", "--", "-d"]);
+    assert!(detach);
+    assert_eq!(argv, ["sh", "-c", "x", "--", "-d"]);
+}
+
 /// Every command with what it does, as a person sees them.
 fn tree(command: &clap::Command, depth: usize, text: &mut String) {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
@@ -41,8 +57,10 @@ fn the_tree_of_commands() {
     insta::assert_snapshot!(text, @r"
     min            Runs commands in isolated boxes that outlive whoever started them, and tells how they ended
       run          Run a command in a fresh box
+      exec         Run a command in a box that runs
+      attach       Watch a box's output, from its beginning to its end, and write its input
       ls           List boxes of this project, newest first
-      show         Show a box's record
+      show         Show the record of a box, or of an exec in it
       logs         Print what a box has printed
       wait         Wait until boxes have ended, and return the worst status
       events       Print what has happened to a box
@@ -51,8 +69,11 @@ fn the_tree_of_commands() {
       rm           Remove boxes: their records, logs and files
       box          Everything about boxes
         run        Run a command in a fresh box
+        exec       Run a command in a box that runs
+        attach     Watch a box's output, from its beginning to its end, and write its input
         list       List boxes of this project, newest first
-        show       Show a box's record
+        execs      List what was run in a box with `min exec`, newest first
+        show       Show the record of a box, or of an exec in it
         logs       Print what a box has printed
         wait       Wait until boxes have ended, and return the worst status
         events     Print what has happened to a box
@@ -142,6 +163,7 @@ fn no_hint_names_a_command_that_does_not_exist() {
                         Ok(_) => {}
                         // A command that is only named is there, too.
                         Err(error) if error.kind() == ErrorKind::MissingRequiredArgument => {}
+                        Err(error) if error.kind() == ErrorKind::DisplayHelp => {}
                         Err(error) => panic!("{}: `{hint}`: {error}", path.display()),
                     }
                     checked += 1;

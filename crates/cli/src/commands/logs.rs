@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use minimal_proto::stream::Stream;
 use minimal_proto::{ByteString, Timestamp};
-use minimal_sdk::{LogPiece, LogQuery, LogStart};
+use minimal_sdk::{LogPiece, LogQuery, LogStart, Subject};
 use serde_json::json;
 
 use crate::args::{Format, LogsArgs, Since};
@@ -13,10 +13,14 @@ use crate::daemon;
 use crate::error::Failure;
 use crate::exit::Exit;
 
-/// Prints what a box has printed: each stream to its own.
+/// Prints what a box or an exec has printed: each stream to its own.
 pub(super) async fn run(context: &Context, args: &LogsArgs) -> Result<Exit, Failure> {
     let client = daemon::contact(context).await?;
     let record = client.get(&args.one.address).await?;
+    let subject = match &args.exec.exec {
+        None => Subject::from(record.id),
+        Some(exec) => (record.id, client.exec(record.id, exec).await?.id).into(),
+    };
     let start = match (args.tail, args.since) {
         (Some(lines), _) => LogStart::Tail(lines),
         (None, Some(Since::Time(time))) => LogStart::Since(time),
@@ -24,7 +28,7 @@ pub(super) async fn run(context: &Context, args: &LogsArgs) -> Result<Exit, Fail
         (None, None) => LogStart::Beginning,
     };
     let query = LogQuery { start, stream: args.stream.map(Stream::from), follow: args.follow };
-    let mut log = client.log(record.id, query).await?;
+    let mut log = client.log(subject, query).await?;
     let mut lines = Lines::default();
     while let Some(piece) = log.next().await? {
         match (piece, context.printer.format()) {

@@ -1,9 +1,12 @@
 //! The commands, one module each.
 
+mod attach;
 mod box_names;
 mod completions;
 pub mod doctor;
 mod events;
+mod exec;
+mod execs;
 mod host;
 mod kill;
 mod list;
@@ -30,14 +33,21 @@ pub fn ending_args(command: &Command) -> Option<&EndingArgs> {
     match command {
         Command::Run(args) | Command::Box { verb: BoxVerb::Run(args) } => Some(&args.ending),
         Command::Wait(args) | Command::Box { verb: BoxVerb::Wait(args) } => Some(&args.ending),
+        Command::Exec(args) | Command::Box { verb: BoxVerb::Exec(args) } => Some(&args.ending),
+        Command::Attach(args) | Command::Box { verb: BoxVerb::Attach(args) } => Some(&args.ending),
         _ => None,
     }
 }
 
-/// Whether a command makes a box: its faults say that nothing was run.
+/// Whether a command runs another: its faults say that nothing was run.
 #[must_use]
 pub fn is_run(command: &Command) -> bool {
-    matches!(command, Command::Run(_) | Command::Box { verb: BoxVerb::Run(_) })
+    matches!(
+        command,
+        Command::Run(_)
+            | Command::Exec(_)
+            | Command::Box { verb: BoxVerb::Run(_) | BoxVerb::Exec(_) }
+    )
 }
 
 /// Carries a command out.
@@ -52,6 +62,9 @@ pub async fn dispatch(
     let command = match command {
         Command::Box { verb } => match verb {
             BoxVerb::Run(args) => Command::Run(args),
+            BoxVerb::Exec(args) => Command::Exec(args),
+            BoxVerb::Attach(args) => Command::Attach(args),
+            BoxVerb::Execs(args) => return execs::run(context, &args).await,
             BoxVerb::List(args) => Command::Ls(args),
             BoxVerb::Show(args) => Command::Show(args),
             BoxVerb::Logs(args) => Command::Logs(args),
@@ -65,6 +78,8 @@ pub async fn dispatch(
     };
     match command {
         Command::Run(args) => run::run(context, &args, ending).await,
+        Command::Exec(args) => exec::run(context, &args, ending).await,
+        Command::Attach(args) => attach::run(context, &args, ending).await,
         Command::Ls(args) => list::run(context, &args).await,
         Command::Show(args) => show::run(context, &args).await,
         Command::Logs(args) => logs::run(context, &args).await,

@@ -5,6 +5,7 @@ use minimal_proto::ending::StartFault;
 use minimal_proto::{BoxName, ByteString, Ending, ErrorCode, Reason};
 use serde_json::json;
 
+use crate::addressee::Addressee;
 use crate::args::{Format, RunArgs};
 use crate::context::Context;
 use crate::ending_file::EndingFile;
@@ -31,7 +32,7 @@ pub(super) async fn run(
     let created = run::create(context, &request, &mut signals).await?;
     let record = created.record.clone();
     if let Some(ending) = record.ending.as_ref().filter(|ending| started_not(ending)) {
-        ending_file.ended(record.id, record.name.as_ref(), ending);
+        ending_file.ended(&Addressee::from(&record), ending);
         let failure = not_started(&record, ending);
         let failure = match ending.start_fault() {
             Some(StartFault::NotFound) => with_home_hint(context, &request, failure),
@@ -88,7 +89,7 @@ async fn attended(
     let (client, record) = (created.client.clone(), created.record.clone());
     let attended = run::attend(context, created, request.start.input, signals).await?;
     let Attended { ending, exit } = attended;
-    ending_file.ended(record.id, record.name.as_ref(), &ending);
+    ending_file.ended(&Addressee::from(&record), &ending);
     let name = address(&record);
     match ending.reason() {
         Reason::Lost => context.printer.failure(&lost(&record, &ending)),
@@ -162,14 +163,7 @@ pub(super) fn not_started(record: &BoxRecord, ending: &Ending) -> Failure {
 
 /// Nobody saw the end.
 pub(super) fn lost(record: &BoxRecord, ending: &Ending) -> Failure {
-    let name = address(record);
-    Failure::new(
-        ErrorCode::ExitUnknown,
-        format!("box {name} was lost: its keeper is gone, and nobody saw how its command ended"),
-    )
-    .exit(Exit::Ending(ending.shell_status()))
-    .detail("box", record.id.to_string())
-    .hint(format!("what it printed until then is kept: `min logs {name}`"))
+    Addressee::from(record).lost(ending.shell_status())
 }
 
 /// Prints what would be set up.

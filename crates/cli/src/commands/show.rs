@@ -1,18 +1,29 @@
 //! `min show`
 
-use minimal_proto::api::BoxRecord;
+use minimal_proto::Ending;
+use minimal_proto::api::{BoxRecord, ExecRecord, LogFigures};
 
-use crate::args::{Format, OneBox};
+use super::execs::mode;
+use crate::args::{Format, ShowArgs};
 use crate::context::Context;
 use crate::daemon;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::output::{Table, ending_in_words, on_one_line, size};
+use crate::run::address;
 
-/// Shows one box's record.
-pub(super) async fn run(context: &Context, args: &OneBox) -> Result<Exit, Failure> {
+/// Shows the record of a box, or of an exec in it.
+pub(super) async fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
     let client = daemon::contact(context).await?;
-    let record = client.get(&args.address).await?;
+    let record = client.get(&args.one.address).await?;
+    if let Some(exec) = &args.exec.exec {
+        let exec = client.exec(record.id, exec).await?;
+        match context.printer.format() {
+            Format::Table => context.printer.data(exec_table(&record, &exec).as_bytes())?,
+            Format::Json | Format::Jsonl => context.printer.json(&exec)?,
+        }
+        return Ok(Exit::Done);
+    }
     match context.printer.format() {
         Format::Table => context.printer.data(table(&record).as_bytes())?,
         Format::Json | Format::Jsonl => context.printer.json(&record)?,
@@ -22,22 +33,14 @@ pub(super) async fn run(context: &Context, args: &OneBox) -> Result<Exit, Failur
 
 fn table(record: &BoxRecord) -> String {
     let mut table = Table::plain();
-    let mut row = |name: &str, value: Option<String>| {
-        if let Some(value) = value {
-            table.row([name.to_owned(), value]);
-        }
-    };
+    let mut row = row_of(&mut table);
     row("id", Some(record.id.to_string()));
     row("name", record.name.as_ref().map(ToString::to_string));
     row("state", record.state.map(|state| state.to_string()));
     row("health", Some(record.health.to_string()));
     row("why", record.health_reason.clone());
     if let Some(ending) = &record.ending {
-        row("ending", Some(ending_in_words(ending)));
-        let said = |key: &str| ending.detail().get(key).and_then(serde_json::Value::as_str);
-        row("step", said("step").map(str::to_owned));
-        row("reason", said("message").map(str::to_owned));
-        row("status", Some(ending.shell_status().to_string()));
+        ending_rows(&mut row, ending);
     }
     row("program", record.program.clone());
     row("project", record.project_root.as_ref().map(|root| on_one_line(&root.to_lossy())));
@@ -45,9 +48,10 @@ fn table(record: &BoxRecord) -> String {
     row("created", record.created_at.map(|time| time.to_string()));
     row("started", record.started_at.map(|time| time.to_string()));
     row("ended", record.ended_at.map(|time| time.to_string()));
-    row("log", Some(size(record.log.bytes)));
-    let dropped = record.log.dropped_bytes;
-    row("dropped", (dropped > 0).then(|| size(dropped)));
+    for exec in &record.execs {
+        row("exec", Some(exec.to_string()));
+    }
+    log_rows(&mut row, record.log);
     row("disk", record.disk_bytes.map(size));
     if let Some(enforcement) = &record.enforcement {
         row("namespaces", Some(enforcement.namespaces.join(", ")));
@@ -66,6 +70,51 @@ fn table(record: &BoxRecord) -> String {
             row("missing", Some(format!("{}: {}", missing.what, missing.why)));
         }
     }
+    drop(row);
+    table.render()
+}
+
+/// Adds rows to a table, of what there is.
+fn row_of(table: &mut Table) -> impl FnMut(&str, Option<String>) {
+    |name, value| {
+        if let Some(value) = value {
+            table.row([name.to_owned(), value]);
+        }
+    }
+}
+
+fn ending_rows(row: &mut impl FnMut(&str, Option<String>), ending: &Ending) {
+    row("ending", Some(ending_in_words(ending)));
+    let said = |key: &str| ending.detail().get(key).and_then(serde_json::Value::as_str);
+    row("step", said("step").map(str::to_owned));
+    row("reason", said("message").map(str::to_owned));
+    row("status", Some(ending.shell_status().to_string()));
+}
+
+fn log_rows(row: &mut impl FnMut(&str, Option<String>), log: LogFigures) {
+    row("log", Some(size(log.bytes)));
+    row("dropped", (log.dropped_bytes > 0).then(|| size(log.dropped_bytes)));
+}
+
+fn exec_table(of: &BoxRecord, record: &ExecRecord) -> String {
+    let mut table = Table::plain();
+    let mut row = row_of(&mut table);
+    row("id", Some(record.id.to_string()));
+    row("box", Some(address(of)));
+    row("state", Some(record.state.to_string()));
+    if let Some(ending) = &record.ending {
+        ending_rows(&mut row, ending);
+    }
+    for word in &record.argv {
+        row("argument", Some(on_one_line(&word.to_lossy())));
+    }
+    row("mode", Some(mode(record.mode).to_owned()));
+    row("user", record.user.clone());
+    row("created", Some(record.created_at.to_string()));
+    row("started", record.started_at.map(|time| time.to_string()));
+    row("ended", record.ended_at.map(|time| time.to_string()));
+    log_rows(&mut row, record.log);
+    drop(row);
     table.render()
 }
 

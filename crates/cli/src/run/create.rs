@@ -102,7 +102,7 @@ fn directory(path: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Whole milliseconds, at least one: a limit of nothing is no limit.
-fn milliseconds(duration: Duration) -> u64 {
+pub(super) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).max(1)
 }
 

@@ -1,4 +1,4 @@
-//! The client in a box's foreground: one loop, one kind of event at a time.
+//! The client in the foreground of a box or of an exec: one loop, one kind of event at a time.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use minimal_proto::api::{BoxRecord, StopBox};
 use minimal_proto::{Ending, ErrorCode, Signal};
 use minimal_sdk::{
-    AttachHandle, AttachOptions, AttachStream, CallError, Client, StreamError, StreamEvent,
+    AttachHandle, AttachOptions, AttachStream, CallError, Client, StreamError, StreamEvent, Subject,
 };
 use tokio::task::JoinSet;
 
@@ -14,6 +14,7 @@ use super::input::pass_on;
 use super::relay::{Act, Relay};
 use super::writer::{Writer, Written};
 use super::{Created, Signals};
+use crate::addressee::Addressee;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -40,14 +41,42 @@ enum Event {
     InputFailed(Option<io::Error>),
 }
 
+/// What the client is there for, which decides what its signals and its leaving mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It has made the box, which runs on without it.
+    OfBox,
+    /// It has made the exec, which ends with it.
+    OfExec,
+    /// It looks on, and leaves at a signal.
+    Visitor,
+}
+
+/// Streams that were joined.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    pub(crate) client: Client,
+    pub(crate) whose: Addressee,
+    pub(crate) role: Role,
+    pub(crate) stream: AttachStream,
+    pub(crate) handle: AttachHandle,
+    /// Whether standard input is passed on.
+    pub(crate) input: bool,
+    /// Signals that came before.
+    pub(crate) pending: Vec<Signal>,
+}
+
 struct Foreground<'a> {
     context: &'a Context,
     client: Client,
-    record: BoxRecord,
+    whose: Addressee,
+    role: Role,
     handle: AttachHandle,
     writer: Writer,
     relay: Relay,
-    stops: JoinSet<Result<BoxRecord, CallError>>,
+    /// The signal at which a visitor has asked to leave.
+    left_at: Option<Signal>,
+    stops: JoinSet<Result<Option<Ending>, CallError>>,
     inputs: JoinSet<Option<io::Error>>,
     missing: Missing,
     /// How it ended, once all its output has come.
@@ -68,17 +97,34 @@ pub async fn attend(
 ) -> Result<Attended, Failure> {
     let Created { client, record, pending } = created;
     let options = AttachOptions { input, pin: true, ..AttachOptions::default() };
-    let (mut stream, handle) = client
+    let whose = Addressee::from(&record);
+    let (stream, handle) = client
         .attach(record.id, options)
         .await
-        .map_err(|error| unknown(&record, StreamError::Lost(error)))?;
+        .map_err(|error| unknown(&whose, StreamError::Lost(error)))?;
+    let joined = Joined { client, whose, role: Role::OfBox, stream, handle, input, pending };
+    attend_to(context, joined, signals).await
+}
+
+/// Stays with streams until they have ended.
+///
+/// # Errors
+/// The ending is not known, or the output cannot be written.
+pub(crate) async fn attend_to(
+    context: &Context,
+    joined: Joined,
+    signals: &mut Signals,
+) -> Result<Attended, Failure> {
+    let Joined { client, whose, role, mut stream, handle, input, pending } = joined;
     let mut foreground = Foreground {
         context,
         client,
-        record,
+        whose,
+        role,
         handle,
         writer: Writer::new(),
         relay: Relay::default(),
+        left_at: None,
         stops: JoinSet::new(),
         inputs: JoinSet::new(),
         missing: Missing::default(),
@@ -122,7 +168,8 @@ impl Foreground<'_> {
                 },
                 Event::Stopped(Ok(ending)) => self.stopped = ending,
                 Event::Stopped(Err(error)) => {
-                    let failure = Failure::from(error).while_trying("stop the box");
+                    let attempt = format!("stop {}", self.whose.words());
+                    let failure = Failure::from(error).while_trying(attempt);
                     self.context.printer.warn(&failure.in_one_line());
                 }
                 Event::InputFailed(Some(error)) => {
@@ -143,7 +190,7 @@ impl Foreground<'_> {
             signal = signals.next() => Event::Signal(signal),
             Some(stopped) = self.stops.join_next() => {
                 let stopped = stopped.expect("a call does not panic");
-                Event::Stopped(stopped.map(|record| record.ending))
+                Event::Stopped(stopped)
             }
             // One that was aborted has nothing to tell.
             Some(failed) = self.inputs.join_next() => Event::InputFailed(failed.unwrap_or(None)),
@@ -173,59 +220,86 @@ impl Foreground<'_> {
                 self.ended = Some(ending);
             }
             Ok(StreamEvent::Detached) => {
-                return Err(unknown(&self.record, StreamError::Over));
+                return Err(match self.left_at {
+                    Some(signal) => self.left(signal),
+                    None => unknown(&self.whose, StreamError::Over),
+                });
             }
-            Err(error) => return Err(unknown(&self.record, error)),
+            Err(error) => return Err(unknown(&self.whose, error)),
         }
         Ok(())
     }
 
     fn signal(&mut self, signal: Signal) {
-        let (printer, address) = (&self.context.printer, self.address());
+        if self.role == Role::Visitor {
+            self.left_at = Some(signal);
+            return self.handle.detach();
+        }
         let force = match self.relay.act(signal, Instant::now()) {
             Act::Relay => return self.handle.signal(signal),
             Act::Stop => {
-                printer.note(&format!("stopping box {address}; once more kills it"));
+                let words = self.whose.words();
+                self.context.printer.note(&format!("stopping {words}; once more kills it"));
                 false
             }
             Act::Kill => true,
         };
-        let (client, id) = (self.client.clone(), self.record.id);
-        self.stops.spawn(async move { client.stop(id, StopBox { force, grace_ms: None }).await });
+        let (client, Subject { box_id, exec }) = (self.client.clone(), self.whose.subject());
+        let stop = StopBox { force, grace_ms: None };
+        self.stops.spawn(async move {
+            match exec {
+                Some(exec) => Ok(client.stop_exec(box_id, exec, stop).await?.ending),
+                None => Ok(client.stop(box_id, stop).await?.ending),
+            }
+        });
     }
 
-    fn address(&self) -> String {
-        address(&self.record)
-    }
-
-    /// Standard output cannot be written: says what becomes of the box.
+    /// Standard output cannot be written: says what becomes of the command.
     async fn leave(self, error: &io::Error) -> Failure {
-        let id = self.record.id.to_string();
-        let ended = matches!(
-            tokio::time::timeout(LOOK_LIMIT, self.client.get(&id)).await,
-            Ok(Ok(record)) if record.ending.is_some()
-        );
-        let address = self.address();
-        let then = match ended {
-            true => format!("box {address} has ended: see `min logs {address}`"),
-            false => format!("box {address} runs on: stop it with `min stop {address}`"),
+        let whose = &self.whose;
+        let has_ended = async {
+            match whose.subject() {
+                Subject { box_id, exec: Some(exec) } => {
+                    Ok::<_, CallError>(self.client.exec(box_id, &exec.to_string()).await?.ending)
+                }
+                Subject { box_id, exec: None } => {
+                    Ok(self.client.get(&box_id.to_string()).await?.ending)
+                }
+            }
+        };
+        let looked = tokio::time::timeout(LOOK_LIMIT, has_ended).await;
+        let then = match matches!(looked, Ok(Ok(Some(_)))) {
+            true => format!("{} has ended: see `{}`", whose.words(), whose.command("logs")),
+            false => self.what_becomes_of_it(),
         };
         if error.kind() == io::ErrorKind::BrokenPipe {
             let message = format!("standard output was closed; {then}");
-            return Failure::new(ErrorCode::OutputFailed, message)
-                .detail("box", id)
+            return whose
+                .in_details(Failure::new(ErrorCode::OutputFailed, message))
                 .exit(Exit::StdoutClosed);
         }
-        Failure::new(ErrorCode::OutputFailed, format!("write to standard output; {then}"))
-            .because(error)
-            .detail("box", id)
+        let message = format!("write to standard output; {then}");
+        whose.in_details(Failure::new(ErrorCode::OutputFailed, message).because(error))
+    }
+
+    /// A visitor leaves at a signal.
+    fn left(&self, signal: Signal) -> Failure {
+        let failure = Failure::new(ErrorCode::Interrupted, self.what_becomes_of_it());
+        self.whose.in_details(failure).exit(Exit::Interrupted(signal))
+    }
+
+    fn what_becomes_of_it(&self) -> String {
+        let words = self.whose.words();
+        match self.role {
+            Role::OfExec => format!("{words} ends with its client"),
+            Role::OfBox | Role::Visitor => {
+                format!("{words} runs on: stop it with `{}`", self.whose.command("stop"))
+            }
+        }
     }
 
     fn runs_on(&self, failure: Failure) -> Failure {
-        let address = self.address();
-        failure
-            .detail("box", self.record.id.to_string())
-            .hint(format!("box {address} runs on: stop it with `min stop {address}`"))
+        self.whose.in_details(failure).hint(self.what_becomes_of_it())
     }
 }
 
@@ -252,13 +326,13 @@ pub(crate) fn address(record: &BoxRecord) -> String {
 }
 
 /// The ending is not known. Never a number that a command could have returned by itself.
-fn unknown(record: &BoxRecord, error: StreamError) -> Failure {
-    let address = address(record);
+pub(crate) fn unknown(whose: &Addressee, error: StreamError) -> Failure {
     let mut failure = Failure::from(error);
     failure.code = ErrorCode::ExitUnknown;
-    failure
-        .while_trying(format!("how box {address} ended is not known"))
-        .detail("box", record.id.to_string())
-        .hint(format!("ask again with `min wait {}`", record.id))
-        .exit(Exit::Unknown)
+    let full = Addressee { name: None, ..whose.clone() };
+    let failure = failure
+        .while_trying(format!("how {} ended is not known", whose.words()))
+        .hint(format!("ask again with `{}`", full.command("wait")))
+        .exit(Exit::Unknown);
+    whose.in_details(failure)
 }

@@ -18,7 +18,7 @@ const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
 /// Whether standard input can have anything in it. `/dev/null` cannot, and it is also what a closed
 /// descriptor 0 was replaced by when this program started.
-pub(super) fn is_worth_reading() -> bool {
+pub(crate) fn is_worth_reading() -> bool {
     match rustix::fs::fstat(io::stdin()) {
         // The kernel's numbers for /dev/null (devices.txt: character device 1:3).
         Ok(stat) => {

@@ -1,4 +1,4 @@
-//! `min run`: a fresh box, and the client in its foreground.
+//! `min run` and `min exec`: a fresh box or a command in one, and the client in its foreground.
 //!
 //! ```text
 //!  stdin ─▶ input thread ─▶ handle ─▶ box
@@ -11,6 +11,7 @@
 //! hears signals and the box's ending.
 
 mod create;
+mod exec;
 mod foreground;
 mod input;
 mod relay;
@@ -19,8 +20,10 @@ mod workspace;
 mod writer;
 
 pub use create::{Created, request};
-pub(crate) use foreground::address;
+pub(crate) use exec::{create_exec, exec_request};
 pub use foreground::{Attended, attend};
+pub(crate) use foreground::{Joined, Role, address, attend_to, unknown};
+pub(crate) use input::is_worth_reading;
 pub use signals::Signals;
 
 pub(crate) use create::{create, nothing_was_run};

@@ -16,6 +16,8 @@ pub(crate) struct Facts {
     pub(crate) project_root: Option<ByteString>,
     /// Milliseconds between TERM and KILL.
     pub(crate) stop_grace_ms: u64,
+    /// Whether further commands can be run in it.
+    pub(crate) exec_enabled: bool,
 }
 
 /// The longest program in a record, in characters: the longest path there is (PATH_MAX).
@@ -34,6 +36,7 @@ impl From<&Spec> for Facts {
             box_type: spec.identity.box_type.clone(),
             project_root: spec.files.project_root.clone(),
             stop_grace_ms: spec.execution.stop_grace_ms,
+            exec_enabled: spec.io.exec_enabled,
         }
     }
 }

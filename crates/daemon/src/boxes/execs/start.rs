@@ -49,6 +49,10 @@ pub(crate) async fn start(
 ) -> Result<Started, ErrorBody> {
     check(&request)?;
     is_running(&live)?;
+    if !live.facts.exec_enabled {
+        let message = format!("the spec of box `{}` says io.exec_enabled = false", live.name);
+        return Err(live.line.whose.error(ErrorCode::Refused, message));
+    }
     let (mut link, hello) =
         actor::connect(&live).await.map_err(|error| unreachable(&live, &error))?;
     if hello.execs.is_none() {
@@ -99,7 +103,7 @@ async fn standing(live: &Live, link: &mut Link) -> Result<ExecStanding, ErrorBod
                 Ok(FromKeeper::Exec(standing)) => return Ok(standing),
                 Ok(FromKeeper::Refused { error }) => return Err(error),
                 Ok(_) => {}
-                Err(error) => return Err(unreachable(live, &error)),
+                Err(error) => return Err(unanswered(live, &error)),
             },
             _ = view.wait_for(|view| view.fault.is_some()) => {
                 return Err(unreachable(live, &LinkError::Silent));
@@ -182,6 +186,17 @@ impl View {
     pub(crate) fn has_ended(&self) -> bool {
         self.is_last() || self.record.state.is_ended()
     }
+}
+
+/// The keeper was asked, and has died or closed the connection without an answer.
+fn unanswered(live: &Live, error: &LinkError) -> ErrorBody {
+    let whose = &live.line.whose;
+    let message = format!(
+        "the keeper of box `{}` has not answered whether the command was run: {}",
+        live.name,
+        Chain(error)
+    );
+    whose.error(ErrorCode::ExitUnknown, message)
 }
 
 /// What tells a repeat from another request: everything but the values, which are not stored.
