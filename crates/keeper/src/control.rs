@@ -6,6 +6,9 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use minimal_proto::keeper::{Decoder, FromKeeper, Incoming, ToKeeper, encode_json};
+use rustix::event::PollFlags;
+
+use crate::watch::{Slot, Watch};
 
 /// How much may wait to be sent before the daemon counts as gone. Events are few and log ends are
 /// sent on credit, so only a daemon that never reads gets here.
@@ -13,7 +16,7 @@ const OUT_LIMIT: usize = 4 << 20;
 
 /// One connection, without waiting on either side.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "four independent facts about one peer")]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about one peer")]
 pub(crate) struct Connection {
     stream: UnixStream,
     decoder: Decoder,
@@ -23,6 +26,8 @@ pub(crate) struct Connection {
     early: Vec<Incoming<ToKeeper>>,
     /// Whether it may be told of the log's growth.
     credit: bool,
+    /// Whether there may be something to read.
+    ready: bool,
     /// Whether a client that writes input is behind it.
     pub(crate) has_writer: bool,
     /// Whether the client that pins the log is behind it.
@@ -40,6 +45,7 @@ impl Connection {
             gone: false,
             early: Vec::new(),
             credit: true,
+            ready: true,
             has_writer: false,
             has_pin: false,
         })
@@ -48,6 +54,27 @@ impl Connection {
     /// Whether the peer is gone or broke the protocol.
     pub(crate) fn is_gone(&self) -> bool {
         self.gone
+    }
+
+    /// Where a wait finds it.
+    pub(crate) fn watch<'fd>(&'fd self, watch: &mut Watch<'fd>) -> Slot {
+        let mut flags = PollFlags::IN;
+        flags.set(PollFlags::OUT, self.wants_to_write());
+        watch.add(self.stream.as_fd(), flags)
+    }
+
+    /// Takes note of what a wait has found.
+    pub(crate) fn woken(&mut self, ready: bool) {
+        self.ready |= ready;
+    }
+
+    /// Sends what waits and reads what is there, if a wait has found anything.
+    pub(crate) fn serve(&mut self, buffer: &mut [u8]) -> Vec<Incoming<ToKeeper>> {
+        if !std::mem::take(&mut self.ready) {
+            return Vec::new();
+        }
+        self.flush();
+        self.receive(buffer)
     }
 
     /// Whether something waits to be sent.
@@ -106,6 +133,7 @@ impl Connection {
 
     /// Puts messages back: the next [`Connection::receive`] returns them first.
     pub(crate) fn hold(&mut self, messages: Vec<Incoming<ToKeeper>>) {
+        self.ready = true;
         self.early = messages;
     }
 

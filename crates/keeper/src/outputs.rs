@@ -1,4 +1,4 @@
-//! The entrypoint's stdout and stderr: read as they come, appended to the log.
+//! A program's stdout and stderr: read as they come, appended to the log.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,7 +10,7 @@ const PIPE: usize = 64 << 10;
 /// What a busy pipe is asked to hold: fewer turns for the same bytes. The most an unprivileged
 /// process may ask for (pipe(7), pipe-max-size). Idle boxes stay small: an ordinary user's pipes
 /// may hold 64 MiB together.
-const BUSY_PIPE: usize = 1 << 20;
+pub(crate) const BUSY_PIPE: usize = 1 << 20;
 
 /// How much is read at a time, and so the longest frame of the log.
 pub(crate) const READ: usize = 256 << 10;
@@ -35,15 +35,22 @@ pub(crate) enum Read {
 }
 
 impl Output {
-    /// Takes the reading end of a pipe.
-    pub(crate) fn new(stream: Stream, pipe: OwnedFd) -> io::Result<Self> {
-        rustix::io::ioctl_fionbio(&pipe, true)?;
-        Ok(Self { stream, pipe: Some(pipe), grown: false })
+    /// Takes the reading end of a pipe. Without one it has ended.
+    pub(crate) fn new(stream: Stream, pipe: Option<OwnedFd>) -> io::Result<Self> {
+        if let Some(pipe) = &pipe {
+            rustix::io::ioctl_fionbio(pipe, true)?;
+        }
+        Ok(Self { stream, pipe, grown: false })
     }
 
     /// Which output it is.
     pub(crate) fn stream(&self) -> Stream {
         self.stream
+    }
+
+    /// Reads no more of it: whoever still writes to it is told that nobody does.
+    pub(crate) fn close(&mut self) {
+        self.pipe = None;
     }
 
     /// Whether nobody can write to it any more.

@@ -12,8 +12,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::control::Connection;
 
-/// Connections at a time: one daemon, and the next while the last one's end is not noticed.
-const MAX_CONNECTIONS: usize = 8;
+/// Connections at a time that are no exec's: one daemon's, the next one's while the last one's end is
+/// not noticed, and those that have not said yet which exec they are for.
+const MAX_CONNECTIONS: usize = 64;
+/// After a connection could not be accepted for want of descriptors or memory, none is for so long.
+const REST: Duration = Duration::from_millis(100);
 
 /// Why a wait is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,11 +55,13 @@ fn answer_unborn(message: Incoming<ToKeeper>) -> Answer {
 pub(crate) struct Peers {
     pub(crate) connections: Vec<Connection>,
     pub(crate) greeting: Hello,
+    /// Nobody is accepted before.
+    rest_until: Option<Instant>,
 }
 
 impl Peers {
     pub(crate) fn new(greeting: Hello) -> Self {
-        Self { connections: Vec::new(), greeting }
+        Self { connections: Vec::new(), greeting, rest_until: None }
     }
 
     /// Takes a new connection and greets it.
@@ -68,7 +73,15 @@ impl Peers {
     /// Accepts whoever waits at the control socket, if it is our user.
     pub(crate) fn accept(&mut self, listener: &UnixListener) {
         while self.has_room() {
-            let Ok((stream, _)) = listener.accept() else { return };
+            let stream = match listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    // Whoever waits would keep the listener ready for ever.
+                    self.rest_until = Instant::now().checked_add(REST);
+                    return;
+                }
+            };
             let ours = rustix::process::geteuid().as_raw();
             if !socket::peer_uid(&stream).is_ok_and(|uid| uid == ours) {
                 continue;
@@ -82,6 +95,12 @@ impl Peers {
     /// Whether another connection may come.
     pub(crate) fn has_room(&self) -> bool {
         self.connections.len() < MAX_CONNECTIONS
+            && self.rest_until.is_none_or(|until| until <= Instant::now())
+    }
+
+    /// When somebody may be accepted again.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.rest_until.filter(|until| *until > Instant::now())
     }
 
     /// Tells every daemon.

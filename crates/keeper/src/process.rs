@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use minimal_linux::title;
+use minimal_linux::{limits, title};
 use minimal_proto::ending::Observer;
 use minimal_proto::error::Chain;
 use minimal_proto::keeper::{Decoder, Hello, Incoming, PROTOCOL, Start, ToKeeper};
@@ -40,7 +40,7 @@ pub(crate) fn run(
     state_dir: &Path,
     nursery: &SharedRoot,
 ) -> i32 {
-    let Ok((start, decoder)) = receive_start(&mut connection) else {
+    let Ok((mut start, decoder)) = receive_start(&mut connection) else {
         // The daemon is gone, and nobody needs a keeper. Nobody is about to enter a group either:
         // what is empty is left over, say from a keeper killed at its last step.
         drop(ahead);
@@ -49,10 +49,12 @@ pub(crate) fn run(
     };
     let id = start.box_id;
     title::set(&format!("min-keeper {id}")).ok();
+    // Every exec takes a few, and what runs in the box has limits of its own.
+    limits::raise_open_files();
     // Without a directory there is no place to say why; the daemon sees the connection end.
     let Ok(dir) = BoxDir::open(&state_dir.join("boxes").join(id.to_string())) else { return 1 };
     let mut log = KeeperLog::new(id, start.name.clone());
-    match keep(&start, (connection, decoder), dir, ahead, nursery, &mut log) {
+    match keep(&mut start, (connection, decoder), dir, ahead, nursery, &mut log) {
         Ok(()) => 0,
         Err((dir, cause)) => {
             log.error(&dir, "the box was not started", &cause);
@@ -83,7 +85,7 @@ fn receive_start(connection: &mut UnixStream) -> io::Result<(Start, Decoder)> {
 }
 
 fn keep(
-    start: &Start,
+    start: &mut Start,
     (connection, decoder): (UnixStream, Decoder),
     dir: BoxDir,
     Ahead { cgroups, blank }: Ahead,
@@ -119,20 +121,7 @@ fn keep(
         Err(cause) => return Err((dir, cause)),
     };
     let output_end = output.as_ref().map_or(0, LogWriter::end);
-    let greeting = Hello {
-        protocol: PROTOCOL,
-        box_id: start.box_id,
-        life: start.life,
-        pid: rustix::process::getpid().as_raw_nonzero().get(),
-        log_end: output_end,
-        input_offset: 0,
-        input_received: Some(0),
-        input_writer: None,
-        input_open: start.options.input,
-        pinned: start.options.pin,
-        unsaved_ending: None,
-        execs: None,
-    };
+    let greeting = greeting(start, output_end);
     let log = std::mem::replace(log, KeeperLog::new(start.box_id, start.name.clone()));
     let mut hosted = Hosted { dir, journal, log, unsaved: VecDeque::new(), cgroups };
     let mut peers = Peers::new(greeting);
@@ -148,6 +137,8 @@ fn keep(
             give_birth(start, &hosted.dir, &lock, cgroups, nursery, (blank, &mut peers))
                 .map(|newborn| (newborn, output))
         });
+    // They were the entrypoint's alone: whoever is forked for an exec has none of them.
+    start.values.clear();
     let mut hosted = match born {
         Ok((newborn, output)) => match Keeper::new(start, newborn, output, hosted, peers) {
             Ok(keeper) => keeper.keep(),
@@ -176,6 +167,24 @@ fn keep(
     // Everything is on disk: only now may someone else write here.
     drop(lock);
     Ok(())
+}
+
+/// What whoever connects is told first.
+fn greeting(start: &Start, log_end: u64) -> Hello {
+    Hello {
+        protocol: PROTOCOL,
+        box_id: start.box_id,
+        life: start.life,
+        pid: rustix::process::getpid().as_raw_nonzero().get(),
+        log_end,
+        input_offset: 0,
+        input_received: Some(0),
+        input_writer: None,
+        input_open: start.options.input,
+        pinned: start.options.pin,
+        unsaved_ending: None,
+        execs: Some(Vec::new()),
+    }
 }
 
 fn fail(hosted: &mut Hosted, peers: &mut Peers, error: &BirthError, log_end: u64) {

@@ -14,7 +14,7 @@ use crate::peers::Peers;
 /// The first pause after a failed write, and the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// How long a slow daemon is waited for with the last message.
-const FAREWELL: Duration = Duration::from_secs(2);
+pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
 
 impl Hosted {
     /// Writes the events that could not be written yet, in their order, and tells everyone of each.

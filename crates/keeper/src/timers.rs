@@ -1,4 +1,4 @@
-//! Everything a keeper waits for by time, on the monotonic clock.
+//! What a keeper waits for by time of the box as a whole, on the monotonic clock.
 
 use std::time::{Duration, Instant};
 
@@ -9,24 +9,19 @@ pub(crate) enum Timer {
     Timeout,
     /// The ladder's next rung.
     Ladder,
-    /// The writer of the input has not come back.
-    Writer,
-    /// The client that pins the log has not come back.
-    Pin,
     /// The journal and directory go to disk, off the path to the first byte; and so the keeper's
     /// leaving of the box's control groups.
     Sync,
 }
 
-const COUNT: usize = 5;
+const COUNT: usize = 3;
 
 /// Which are set.
 #[derive(Debug, Default)]
 pub(crate) struct Timers([Option<Instant>; COUNT]);
 
 impl Timers {
-    const ALL: [Timer; COUNT] =
-        [Timer::Timeout, Timer::Ladder, Timer::Writer, Timer::Pin, Timer::Sync];
+    const ALL: [Timer; COUNT] = [Timer::Timeout, Timer::Ladder, Timer::Sync];
 
     /// Sets or clears one. A time beyond the clock is never due.
     pub(crate) fn set(&mut self, timer: Timer, due: Option<Instant>) {
@@ -38,9 +33,9 @@ impl Timers {
         self.set(timer, Instant::now().checked_add(delay));
     }
 
-    /// How long until the next is due; none if nothing is set.
-    pub(crate) fn next(&self, now: Instant) -> Option<Duration> {
-        self.0.iter().flatten().min().map(|due| due.saturating_duration_since(now))
+    /// When the next is due; none if nothing is set.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.0.iter().flatten().min().copied()
     }
 
     /// Takes one that is due.
@@ -61,10 +56,10 @@ mod tests {
     fn what_is_due_is_taken_once() {
         let now = Instant::now();
         let mut timers = Timers::default();
-        assert_eq!(timers.next(now), None);
+        assert_eq!(timers.next(), None);
         timers.set(Timer::Ladder, Some(now + Duration::from_secs(2)));
         timers.set(Timer::Sync, Some(now + Duration::from_secs(1)));
-        assert_eq!(timers.next(now), Some(Duration::from_secs(1)));
+        assert_eq!(timers.next(), Some(now + Duration::from_secs(1)));
         assert_eq!(timers.take_due(now), None);
         let later = now + Duration::from_secs(3);
         assert_eq!(timers.take_due(later), Some(Timer::Ladder));

@@ -43,7 +43,18 @@ impl Child {
     /// # Errors
     /// What waitid(2) says; `ECHILD` once it is reaped.
     pub fn try_reap(&mut self) -> io::Result<Option<Observed>> {
-        self.wait(libc::WNOHANG)
+        let ended = self.wait(libc::WNOHANG)?;
+        self.reaped |= ended.is_some();
+        Ok(ended)
+    }
+
+    /// How it ended, if it has, without reaping it: its pid stays its own, and so does the number
+    /// of the process group it leads.
+    ///
+    /// # Errors
+    /// What waitid(2) says; `ECHILD` once it is reaped.
+    pub fn peek(&self) -> io::Result<Option<Observed>> {
+        self.wait(libc::WNOHANG | libc::WNOWAIT)
     }
 
     /// Waits for its end and reaps it.
@@ -51,7 +62,9 @@ impl Child {
     /// # Errors
     /// What waitid(2) says; `ECHILD` once it is reaped.
     pub fn reap(&mut self) -> io::Result<Observed> {
-        self.wait(0)?.ok_or_else(|| io::Error::from_raw_os_error(libc::ECHILD))
+        let ended = self.wait(0)?.ok_or_else(|| io::Error::from_raw_os_error(libc::ECHILD))?;
+        self.reaped = true;
+        Ok(ended)
     }
 
     /// Whether a signal has stopped it. Its owner may still wait for its end.
@@ -72,7 +85,7 @@ impl Child {
         Ok(unsafe { info.si_pid() } != 0)
     }
 
-    fn wait(&mut self, flags: i32) -> io::Result<Option<Observed>> {
+    fn wait(&self, flags: i32) -> io::Result<Option<Observed>> {
         let id = libc::id_t::try_from(self.pidfd.as_raw_fd())
             .map_err(|_negative| io::Error::from_raw_os_error(libc::EBADF))?;
         loop {
@@ -95,7 +108,6 @@ impl Child {
             // SAFETY: si_status is set by waitid for every child that ended.
             let status = unsafe { info.si_status() };
             let observed = outcome(info.si_code, status).map(observe);
-            self.reaped = true;
             return observed.map(Some).ok_or_else(|| {
                 io::Error::other(format!(
                     "the kernel reported an end of a kind nobody knows (code {}, status {status})",
@@ -165,6 +177,36 @@ pub fn reap_orphans() -> io::Result<bool> {
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+/// Reaps children of this process that have ended and are none of these: made for us by somebody who
+/// was killed before it could say so. Stops at the first that is one of these.
+///
+/// # Errors
+/// What waitid(2) says.
+pub fn reap_strangers(known: &[i32]) -> io::Result<()> {
+    loop {
+        // SAFETY: an all-zero siginfo_t is a valid value; waitid leaves it so if nothing ended.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        let options = libc::WEXITED | libc::__WALL | libc::WNOHANG | libc::WNOWAIT;
+        // SAFETY: `info` is a valid place for the kernel to write to.
+        if unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, options) } != 0 {
+            let error = io::Error::last_os_error();
+            match error.raw_os_error() {
+                Some(libc::EINTR) => continue,
+                Some(libc::ECHILD) => return Ok(()),
+                _ => return Err(error),
+            }
+        }
+        // SAFETY: after a successful waitid the siginfo_t holds a pid, zero if nothing ended.
+        let pid = unsafe { info.si_pid() };
+        if pid == 0 || known.contains(&pid) {
+            return Ok(());
+        }
+        let id = libc::id_t::try_from(pid).map_err(io::Error::other)?;
+        // SAFETY: as above; the child has ended and nobody else reaps it.
+        unsafe { libc::waitid(libc::P_PID, id, &raw mut info, libc::WEXITED | libc::__WALL) };
     }
 }
 

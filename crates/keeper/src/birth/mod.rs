@@ -11,6 +11,7 @@
 //! The keeper is the kernel's parent of init and entrypoint, so it reads how both ended itself.
 
 mod blank;
+mod entering;
 mod given;
 mod identity;
 mod init;
@@ -19,6 +20,7 @@ mod own_files;
 mod report;
 mod rootfs;
 mod system_layers;
+mod way_in;
 mod workspace;
 
 use std::io;
@@ -30,20 +32,24 @@ use minimal_linux::creds::GroupsKept;
 use minimal_linux::exec::Program;
 use minimal_linux::fork::Network;
 use minimal_linux::landlock;
+use minimal_proto::ByteString;
 use minimal_proto::ending::StartFault;
 use minimal_proto::keeper::{Enforcement, Missing, Start};
 use minimal_proto::spec::{EnvSource, NetworkMode, Workspace};
-use minimal_store::{BoxDir, LifeLock};
+use minimal_store::{BoxDir, LifeLock, hook};
 
 pub(crate) use blank::Blank;
+pub(crate) use entering::{Entered, Entering};
 use identity::Identity;
 use workspace::Meanwhile;
 
 pub(crate) use init::{END_WHEN_EMPTY, TERM_ALL};
 pub(crate) use own_files::sweep as sweep_blanks;
 use system_layers::SystemLayers;
+pub(crate) use way_in::WayIn;
 pub(crate) use workspace::make_common_maps;
 
+use crate::assemble::GivenMounts;
 use crate::control::Connection;
 use crate::etc::Account;
 use crate::limits::{self, Cgroups, InForce};
@@ -51,25 +57,24 @@ use crate::peers::Peers;
 use crate::plan::{self, Given, Plan, base_environment};
 use crate::policy::Filters;
 use crate::shared_root::SharedRoot;
+use crate::streams::Ends;
 
 /// How long entering the box and executing the program may take.
 const EXEC_LIMIT: Duration = Duration::from_secs(30);
 
 /// A box that runs.
 #[derive(Debug)]
-pub(crate) struct Newborn {
+pub(crate) struct Newborn<'a> {
     /// The first process of the box's pid namespace.
     pub(crate) init: Child,
     /// Our end of what init waits on: it ends with us.
     pub(crate) lifeline: OwnedFd,
     /// The entrypoint.
     pub(crate) entrypoint: Child,
-    /// The writing end of its stdin, if it takes input.
-    pub(crate) stdin: Option<OwnedFd>,
-    /// The reading end of its stdout.
-    pub(crate) stdout: OwnedFd,
-    /// The reading end of its stderr.
-    pub(crate) stderr: OwnedFd,
+    /// Our ends of its pipes.
+    pub(crate) ends: Ends,
+    /// How further programs get into it.
+    pub(crate) way_in: WayIn<'a>,
     /// What isolation is in force.
     pub(crate) enforcement: Enforcement,
 }
@@ -101,14 +106,14 @@ fn at(step: &str) -> impl FnOnce(io::Error) -> BirthError + '_ {
 }
 
 /// Makes the box and executes its entrypoint, unless the daemon gives that up before.
-pub(crate) fn give_birth(
+pub(crate) fn give_birth<'a>(
     start: &Start,
     box_dir: &BoxDir,
     life_lock: &LifeLock,
     cgroups: &mut Cgroups,
-    nursery: &SharedRoot,
+    nursery: &'a SharedRoot,
     (blank, peers): (Option<Blank>, &mut Peers),
-) -> Result<Newborn, BirthError> {
+) -> Result<Newborn<'a>, BirthError> {
     // First: init takes its lock while we do the rest. What was made ahead may have come to harm
     // since, and is then made anew. A further life has directories of its own.
     let network = plan::network(start.spec.network.mode);
@@ -128,10 +133,11 @@ pub(crate) fn give_birth(
         given::prepare((&plan, start.options.project), box_dir, nursery.users, &mut meanwhile)?;
     let system = SystemLayers::prepare(&identity, &plan, box_dir, nursery)?;
     given.mounts.extend(system.mounts);
-    if let Some(root) = root {
+    let own_accounts = root.map(|root| {
         given.mounts.push((Given::Root, root.mount));
         given.missing.extend(root.missing);
-    }
+        root.accounts
+    });
     // After a copy, which may take long and is no part of the box.
     let limits = limits::set(&start.spec.machine, cgroups, &nursery.limits, nursery.users)?;
     let pipes = Pipes::new(start.options.input, &identity).map_err(at("make pipes"))?;
@@ -148,19 +154,25 @@ pub(crate) fn give_birth(
     let Filters { every, bind } = &nursery.filters;
     // The repository of a bound worktree is bound as well.
     let filters = if given.workspace == Workspace::Bind { vec![bind, every] } else { vec![every] };
+    let inside = hook::ahead("keeper.birth.inside");
     let order = joiner::Order {
         program: &program,
         path: &path,
-        plan: &plan,
+        steps: &plan.steps,
+        working_directory: &plan.working_directory,
         identity: &identity,
         network,
         filters: &filters,
         init_id: nursery.users.init_id(),
         process_limit: limits.process_limit,
+        // They have it from us, who are in them still.
+        cgroups: None,
+        inside: &inside,
     };
+    let process_limit = limits.process_limit;
     // The last moment in which nothing of the command has run.
     last_look(peers, life_lock)?;
-    let entrypoint = joiner::start(blank.init(), &order, given.mounts, pipes.inner(), EXEC_LIMIT)?;
+    let entrypoint = execute(blank.init(), &order, given.mounts, pipes.inner())?;
     let (init, lifeline, assembled) = blank.into_parts();
     let left_out = nursery.left_out.iter().cloned().chain(assembled.left_out);
     let left_out = left_out.chain(groups_kept(assembled.groups)).chain(system.left_out);
@@ -172,11 +184,43 @@ pub(crate) fn give_birth(
         init,
         lifeline,
         entrypoint,
-        stdin: pipes.stdin.map(|(_, write)| write),
-        stdout: pipes.stdout.0,
-        stderr: pipes.stderr.0,
+        ends: pipes.into_outer(),
+        way_in: WayIn::of_box(start, nursery, own_accounts, given.workspace, process_limit),
         enforcement,
     })
+}
+
+/// Executes the entrypoint, and waits until it is.
+fn execute(
+    init: &Child,
+    order: &joiner::Order<'_>,
+    given: GivenMounts,
+    streams: [std::os::fd::BorrowedFd<'_>; 3],
+) -> Result<Child, BirthError> {
+    hook::point("keeper.birth.before_exec").map_err(at("enter the box"))?;
+    let deadline = Instant::now() + EXEC_LIMIT;
+    let mut entering = Entering::begin_the_box(init, order, given, streams, deadline)?;
+    let entered = loop {
+        let now = Instant::now();
+        if let Some(error) = entering.fault(now) {
+            break entering.give_up(error);
+        }
+        match readable_before(entering.as_fd(), entering.due()) {
+            Ok(true) if entering.advance() => break entering.finish(),
+            Ok(_) => {}
+            Err(error) => break entering.give_up(at("wait for the program's start")(error)),
+        }
+    };
+    for mut process in entered.leftovers {
+        process.reap().map_err(at("wait for the process that entered the box"))?;
+    }
+    let mut entrypoint = entered.outcome?;
+    if let Err(error) = hook::point("keeper.birth.after_exec") {
+        entrypoint.signal(minimal_proto::Signal::KILL).ok();
+        entrypoint.reap().ok();
+        return Err(BirthError::new("execute the program", &error));
+    }
+    Ok(entrypoint)
 }
 
 /// Right before the command: whether the daemon has given the start up, which then never happens;
@@ -237,14 +281,10 @@ fn enforcement(
     }
 }
 
-/// Lays out what is executed, and the path it is searched on.
+/// Lays out the entrypoint, and the path it is searched on.
 fn program(start: &Start, account: &Account) -> io::Result<(Program, Vec<u8>)> {
     let execution = &start.spec.execution;
-    let mut environment: std::collections::BTreeMap<Vec<u8>, Vec<u8>> =
-        base_environment(start.box_id, &start.name, account)
-            .into_iter()
-            .map(|(name, value)| (name.into_bytes(), value.into_bytes()))
-            .collect();
+    let mut variables = Vec::new();
     for (name, source) in &execution.env {
         let value = match source {
             EnvSource::Value(value) => value,
@@ -253,17 +293,32 @@ fn program(start: &Start, account: &Account) -> io::Result<(Program, Vec<u8>)> {
                 .get(name)
                 .ok_or_else(|| io::Error::other(format!("no value was given for {name}")))?,
         };
-        environment.insert(name.clone().into_bytes(), value.as_bytes().to_vec());
+        variables.push((name.as_str(), value));
+    }
+    lay_out(&execution.exec, base_environment(start.box_id, &start.name, account), variables)
+}
+
+/// Lays out what is executed with these variables over the base ones, later over earlier, and the
+/// path it is searched on.
+fn lay_out<'a>(
+    argv: &[ByteString],
+    base: Vec<(String, String)>,
+    variables: impl IntoIterator<Item = (&'a str, &'a ByteString)>,
+) -> io::Result<(Program, Vec<u8>)> {
+    let mut environment: std::collections::BTreeMap<Vec<u8>, Vec<u8>> =
+        base.into_iter().map(|(name, value)| (name.into_bytes(), value.into_bytes())).collect();
+    for (name, value) in variables {
+        environment.insert(name.as_bytes().to_vec(), value.as_bytes().to_vec());
     }
     let path = environment.get(b"PATH".as_slice()).cloned().unwrap_or_default();
     let program = Program::new(
-        execution.exec.iter().map(minimal_proto::ByteString::as_bytes),
+        argv.iter().map(ByteString::as_bytes),
         environment.iter().map(|(name, value)| (name.as_slice(), value.as_slice())),
     )?;
     Ok((program, path))
 }
 
-/// The entrypoint's three streams: for each the reading and the writing end.
+/// A program's three streams: for each the reading and the writing end.
 struct Pipes {
     stdin: Option<(OwnedFd, OwnedFd)>,
     null: Option<OwnedFd>,
@@ -286,7 +341,7 @@ impl Pipes {
         Ok(Self { stdin, null, stdout: pipe()?, stderr: pipe()? })
     }
 
-    /// The ends the entrypoint gets, as its descriptors 0, 1 and 2.
+    /// The ends the program gets, as its descriptors 0, 1 and 2.
     fn inner(&self) -> [std::os::fd::BorrowedFd<'_>; 3] {
         let stdin = match (&self.stdin, &self.null) {
             (Some((read, _)), _) => read.as_fd(),
@@ -294,6 +349,15 @@ impl Pipes {
             (None, None) => unreachable!("one of the two is made"),
         };
         [stdin, self.stdout.1.as_fd(), self.stderr.1.as_fd()]
+    }
+
+    /// The ends we keep. The others are closed: a program's end is the end of its output.
+    fn into_outer(self) -> Ends {
+        Ends {
+            stdin: self.stdin.map(|(_, write)| write),
+            stdout: Some(self.stdout.0),
+            stderr: Some(self.stderr.0),
+        }
     }
 }
 

@@ -1,10 +1,9 @@
 //! The loop of a keeper: everything that can happen to a running box, one thing at a time.
 
+mod execs;
 mod requests;
-mod streams;
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixListener;
@@ -14,20 +13,21 @@ use minimal_linux::{Child, socket};
 use minimal_proto::error::Chain;
 use minimal_proto::event::{Degraded, Started};
 use minimal_proto::keeper::{Enforcement, Start};
-use minimal_proto::stream::{CLIENT_GRACE_MS, Stream};
 use minimal_proto::{Ending, EventData, Signal, Timestamp};
 use minimal_store::{BoxDir, JournalWriter, LogWriter, hook};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 
 use crate::birth::{END_WHEN_EMPTY, Newborn, TERM_ALL};
-use crate::input::Input;
+use crate::exec::execs::Execs;
 use crate::keeper_log::KeeperLog;
 use crate::ladder::{Ladder, Occurrence, Order};
 use crate::limits::Cgroups;
-use crate::outputs::{Output, READ};
+use crate::outputs::READ;
 use crate::peers::Peers;
-use crate::saving::save_and_tell;
+use crate::saving::{FAREWELL, save_and_tell};
+use crate::streams::Streams;
 use crate::timers::{Timer, Timers};
+use crate::watch::Watch;
 
 /// How long the output of a box in which nothing is left may go on: an empty namespace has closed
 /// its pipes, so this covers a descriptor that was passed out of it.
@@ -35,8 +35,6 @@ const DRAIN: Duration = Duration::from_millis(250);
 /// When the journal of a started box goes to disk, and its keeper out of its control groups: both
 /// may take milliseconds.
 const SYNC: Duration = Duration::from_millis(250);
-/// How much the log grows between two looks at what can be dropped.
-const TRIM_EVERY: u64 = 1 << 20;
 
 /// What is on the host of a box: its directory with what the keeper alone writes there, besides
 /// the log, and its control groups.
@@ -51,24 +49,19 @@ pub(crate) struct Hosted {
 }
 
 /// A running box.
-pub(crate) struct Keeper {
+pub(crate) struct Keeper<'a> {
     hosted: Hosted,
     peers: Peers,
     listener: Option<UnixListener>,
     init: Option<Child>,
     lifeline: OwnedFd,
     entrypoint: Option<Child>,
-    stdin: Option<File>,
-    input: Input,
-    outputs: [Output; 2],
-    output: LogWriter,
-    trimmed_at: u64,
+    streams: Streams,
+    execs: Execs<'a>,
     buffer: Vec<u8>,
     ladder: Ladder,
     timers: Timers,
     grace: Duration,
-    /// Everything before this was read by the client that pins the log.
-    pin: Option<u64>,
     /// How many processes of the box the kernel killed for memory, by the entrypoint's end.
     oom_kills: u64,
     /// Why that could not be found out.
@@ -77,11 +70,11 @@ pub(crate) struct Keeper {
     birth: Option<(u32, Enforcement)>,
 }
 
-impl Keeper {
+impl<'a> Keeper<'a> {
     /// Takes a newborn box.
     pub(crate) fn new(
         start: &Start,
-        newborn: Newborn,
+        newborn: Newborn<'a>,
         output: LogWriter,
         hosted: Hosted,
         peers: Peers,
@@ -92,28 +85,12 @@ impl Keeper {
             timers.set_in(Timer::Timeout, Duration::from_millis(timeout));
         }
         timers.set_in(Timer::Sync, SYNC);
-        let client_grace = Duration::from_millis(CLIENT_GRACE_MS);
-        if start.options.input {
-            timers.set_in(Timer::Writer, client_grace);
-        }
-        if start.options.pin {
-            timers.set_in(Timer::Pin, client_grace);
-        }
-        let ready = (|| {
-            let outputs = [
-                Output::new(Stream::Stdout, newborn.stdout)?,
-                Output::new(Stream::Stderr, newborn.stderr)?,
-            ];
-            if let Some(stdin) = &newborn.stdin {
-                rustix::io::ioctl_fionbio(stdin, true)?;
-            }
-            Ok(outputs)
-        })();
-        let outputs = match ready {
-            Ok(outputs) => outputs,
+        let streams = match Streams::new(newborn.ends, output, start.options.pin) {
+            Ok(streams) => streams,
             Err(error) => return Err(Box::new((hosted, peers, error))),
         };
-        let trimmed_at = output.end();
+        let grace = Duration::from_millis(execution.stop_grace_ms);
+        let execs = Execs::new(newborn.way_in, start.box_id, start.life, grace);
         Ok(Self {
             hosted,
             peers,
@@ -121,17 +98,13 @@ impl Keeper {
             init: Some(newborn.init),
             lifeline: newborn.lifeline,
             entrypoint: Some(newborn.entrypoint),
-            input: Input::new(newborn.stdin.is_some()),
-            stdin: newborn.stdin.map(File::from),
-            outputs,
-            output,
-            trimmed_at,
+            streams,
+            execs,
             // Untouched pages cost nothing: a box that prints little stays small.
             buffer: vec![0; READ],
             ladder: Ladder::new(),
             timers,
-            grace: Duration::from_millis(execution.stop_grace_ms),
-            pin: start.options.pin.then_some(0),
+            grace,
             oom_kills: 0,
             oom_unknown: None,
             birth: Some((start.life, newborn.enforcement)),
@@ -140,8 +113,9 @@ impl Keeper {
 
     /// Keeps the box until it has ended and everyone connected knows.
     pub(crate) fn keep(mut self) -> Hosted {
-        self.announce_birth();
+        // First: whoever hears of the start may have something to run in the box.
         self.listen();
+        self.announce_birth();
         while !self.turn() {}
         self.end()
     }
@@ -176,81 +150,49 @@ impl Keeper {
 
     /// Waits for something and handles it. Whether nothing is left in the box.
     fn turn(&mut self) -> bool {
-        let ready = self.wait();
+        let mut watch = Watch::default();
+        for child in [&self.entrypoint, &self.init].into_iter().flatten() {
+            watch.add(child.as_fd(), PollFlags::IN);
+        }
+        let streams = self.streams.watch(&mut watch, true);
+        // One that cannot be accepted now would be ready for ever.
+        let listener = self.listener.as_ref().filter(|_| self.peers.has_room());
+        let listener = listener.map(|it| watch.add(it.as_fd(), PollFlags::IN));
+        let connections: Vec<_> =
+            self.peers.connections.iter().map(|it| it.watch(&mut watch)).collect();
+        let execs = self.execs.watch(&mut watch);
+        let due = [self.timers.next(), self.streams.due(), self.execs.due(), self.peers.due()];
+        let due = due.into_iter().flatten().min();
+        let woken = watch.wait(due.map(|due| due.saturating_duration_since(Instant::now())));
         // The kernel's word first: a stop that arrives in the same turn comes after the end.
         self.reap();
-        for (index, ready) in ready.outputs.into_iter().enumerate() {
-            if ready {
-                self.read_output(index);
-            }
+        let mut faults = Vec::new();
+        self.streams.handle(&woken, streams, &mut self.buffer, &mut faults);
+        for fault in faults {
+            self.degraded(&fault);
         }
-        if ready.stdin_closed {
-            self.close_input();
+        self.execs.woken(&woken, &execs, &mut self.buffer, &self.hosted.cgroups);
+        for (connection, slot) in self.peers.connections.iter_mut().zip(connections) {
+            connection.woken(woken.is_ready(Some(slot)));
         }
-        if ready.listener
+        self.streams.describe(&mut self.peers.greeting);
+        if woken.is_ready(listener)
             && let Some(listener) = &self.listener
         {
             self.peers.accept(listener);
         }
         self.serve();
-        self.write_input();
+        self.streams.write_input();
+        self.execs.serve(&mut self.buffer);
         let now = Instant::now();
         while let Some(timer) = self.timers.take_due(now) {
-            self.due(timer, now);
+            self.due(timer);
         }
-        let end = self.output.end();
-        if end != self.peers.greeting.log_end {
-            self.peers.greeting.log_end = end;
-            for connection in &mut self.peers.connections {
-                connection.announce_log_end(end);
-            }
-        }
+        self.streams.take_due(now);
+        self.follow_execs();
+        self.streams.tell(&mut self.peers.connections);
+        self.peers.greeting.execs = Some(self.execs.ids());
         self.ladder.end().is_some()
-    }
-
-    /// Waits until something is ready or due.
-    fn wait(&self) -> Ready {
-        let mut fds = Vec::with_capacity(16);
-        let mut watch = |fd, flags| {
-            fds.push(PollFd::from_borrowed_fd(fd, flags));
-            fds.len() - 1
-        };
-        for child in [&self.entrypoint, &self.init].into_iter().flatten() {
-            watch(child.as_fd(), PollFlags::IN);
-        }
-        let full = self.pin.is_some_and(|pin| self.output.would_exceed(pin));
-        let outputs: [Option<usize>; 2] = std::array::from_fn(|index| {
-            let pipe = self.outputs[index].pipe()?;
-            // As a pipe would: who reads too slowly makes the writer wait. Only the client that
-            // created the box can, and only while it is there.
-            (!full).then(|| watch(pipe, PollFlags::IN))
-        });
-        let stdin = self.stdin.as_ref().map(|stdin| {
-            let wanted =
-                if self.input.next().is_empty() { PollFlags::empty() } else { PollFlags::OUT };
-            watch(stdin.as_fd(), wanted)
-        });
-        // One that cannot be accepted now would be ready for ever.
-        let listener = self.listener.as_ref().filter(|_| self.peers.has_room());
-        let listener = listener.map(|it| watch(it.as_fd(), PollFlags::IN));
-        for connection in &self.peers.connections {
-            let mut flags = PollFlags::IN;
-            flags.set(PollFlags::OUT, connection.wants_to_write());
-            watch(connection.as_fd(), flags);
-        }
-        let timeout =
-            self.timers.next(Instant::now()).and_then(|left| Timespec::try_from(left).ok());
-        // An interrupted or refused wait is a turn in which nothing was ready; what is there is
-        // found in the next.
-        if poll(&mut fds, timeout.as_ref()).is_err() {
-            return Ready::default();
-        }
-        let is_ready = |at: Option<usize>| at.is_some_and(|at| !fds[at].revents().is_empty());
-        Ready {
-            outputs: outputs.map(is_ready),
-            stdin_closed: stdin.is_some_and(|at| fds[at].revents().contains(PollFlags::ERR)),
-            listener: is_ready(listener),
-        }
     }
 
     /// Takes the kernel's word on both children. The entrypoint first: until it is reaped the
@@ -281,6 +223,15 @@ impl Keeper {
             self.init = None;
             self.climb(Occurrence::InitEnded);
         }
+        if self.execs.closed
+            && let Some(init) = &self.init
+        {
+            // The kernel does not report init before all of its namespace is reaped that is ours to
+            // reap, and that may be somebody of whom nobody could tell us any more.
+            let own = [Some(init), self.entrypoint.as_ref()].into_iter().flatten().map(Child::pid);
+            let known: Vec<i32> = own.chain(self.execs.pids()).collect();
+            minimal_linux::wait::reap_strangers(&known).ok();
+        }
     }
 
     /// Whether memory was the reason must not be guessed: what cannot be read is told.
@@ -302,6 +253,8 @@ impl Keeper {
             // deadline and the next reaping go on from there.
             match order {
                 Order::TermAll => {
+                    // Who has not executed anything yet is not to begin now.
+                    self.execs.box_ends();
                     socket::send(self.lifeline.as_fd(), &[TERM_ALL], None).ok();
                     hook::point("keeper.stop.after_term").ok();
                 }
@@ -309,6 +262,7 @@ impl Keeper {
                     socket::send(self.lifeline.as_fd(), &[END_WHEN_EMPTY], None).ok();
                 }
                 Order::KillAll => {
+                    self.execs.box_ends();
                     if let Some(init) = &self.init {
                         init.signal(Signal::KILL).ok();
                     }
@@ -327,12 +281,10 @@ impl Keeper {
         self.timers.set(Timer::Ladder, self.ladder.deadline());
     }
 
-    fn due(&mut self, timer: Timer, _now: Instant) {
+    fn due(&mut self, timer: Timer) {
         match timer {
             Timer::Timeout => self.climb(Occurrence::Timeout { grace: self.grace }),
             Timer::Ladder => self.climb(Occurrence::DeadlineReached),
-            Timer::Writer => self.input.abandon(),
-            Timer::Pin => self.unpin(),
             Timer::Sync => {
                 if let Err(error) = self.hosted.cgroups.leave() {
                     self.degraded(&format!("the box's keeper shares the box's limits: {error}"));
@@ -370,10 +322,16 @@ impl Keeper {
     /// ending on disk, and only then told.
     fn end(mut self) -> Hosted {
         let Some((reason, observed)) = self.ladder.end() else { return self.hosted };
-        self.drain();
+        // All of theirs before the box's: after that nobody looks.
+        self.end_execs();
+        let mut faults = Vec::new();
+        self.streams.drain(DRAIN, &mut self.buffer, &mut faults);
+        for fault in faults {
+            self.degraded(&fault);
+        }
         hook::point("keeper.end.drained").ok();
         let mut ending = Ending::observed(reason, observed, Timestamp::now());
-        if !self.outputs.iter().all(Output::has_ended) {
+        if !self.streams.outputs_have_ended() {
             ending = ending.with_detail("output_still_open", true);
         }
         if let Some(why) = self.oom_unknown.take() {
@@ -382,21 +340,14 @@ impl Keeper {
         if self.oom_kills > 0 {
             ending = ending.with_detail("oom_kills", self.oom_kills);
         }
-        if self.output.dropped() > 0 {
-            ending = ending.with_detail("output_dropped_bytes", self.output.dropped());
+        if self.streams.dropped() > 0 {
+            ending = ending.with_detail("output_dropped_bytes", self.streams.dropped());
         }
-        let log_end = self.output.seal();
+        let log_end = self.streams.seal();
         hook::point("keeper.end.sealed").ok();
         let ending = ending.with_detail("log_end", log_end);
         save_and_tell(&mut self.hosted, &mut self.peers, self.listener.as_ref(), &ending, log_end);
+        self.execs.finish(FAREWELL);
         self.hosted
     }
-}
-
-/// What a wait found.
-#[derive(Clone, Copy, Debug, Default)]
-struct Ready {
-    outputs: [bool; 2],
-    stdin_closed: bool,
-    listener: bool,
 }

@@ -4,52 +4,51 @@ use std::time::Duration;
 
 use minimal_proto::event::StopRequested;
 use minimal_proto::keeper::{FromKeeper, Incoming, ToKeeper};
-use minimal_proto::stream::CLIENT_GRACE_MS;
 use minimal_proto::{ErrorBody, ErrorCode, EventData, Signal};
 use minimal_store::hook;
 
 use super::Keeper;
 use crate::ladder::Occurrence;
-use crate::timers::Timer;
+use crate::streams::Obeyed;
 
-impl Keeper {
+impl Keeper<'_> {
     pub(super) fn serve(&mut self) {
-        for index in 0..self.peers.connections.len() {
-            self.peers.connections[index].flush();
-            for message in self.peers.connections[index].receive(&mut self.buffer) {
-                self.obey(index, message);
+        let mut index = 0;
+        'connections: while index < self.peers.connections.len() {
+            let mut messages = self.peers.connections[index].serve(&mut self.buffer).into_iter();
+            while let Some(message) = messages.next() {
+                let connection = &self.peers.connections[index];
+                match message {
+                    // Only one that is nobody's yet becomes an exec's.
+                    Incoming::Message(
+                        message @ (ToKeeper::Exec(_) | ToKeeper::JoinExec { .. }),
+                    ) if !connection.has_writer && !connection.has_pin => {
+                        let mut connection = self.peers.connections.remove(index);
+                        connection.hold(messages.collect());
+                        self.hand_over(connection, message);
+                        continue 'connections;
+                    }
+                    message => self.obey(index, message),
+                }
             }
+            index += 1;
         }
-        let client_grace = Duration::from_millis(CLIENT_GRACE_MS);
         for connection in self.peers.connections.extract_if(.., |it| it.is_gone()) {
-            // The daemon is gone, not its client: that gets time to come back through the next.
-            if connection.has_writer {
-                self.timers.set_in(Timer::Writer, client_grace);
-            }
-            if connection.has_pin {
-                self.timers.set_in(Timer::Pin, client_grace);
-            }
+            self.streams.lost(&connection);
         }
     }
 
-    pub(super) fn obey(&mut self, index: usize, message: Incoming<ToKeeper>) {
-        let message = match message {
-            Incoming::Input { offset, bytes } => {
-                let before = (self.input.accepted(), self.input.is_open());
-                if let Err(fault) = self.input.offer(offset, &bytes) {
-                    self.hosted.log.error(
-                        &self.hosted.dir,
-                        "input was refused",
-                        &fault.to_string(),
-                    );
-                }
-                self.tell_of_input(before);
+    fn obey(&mut self, index: usize, message: Incoming<ToKeeper>) {
+        let connection = &mut self.peers.connections[index];
+        let request = match self.streams.obey(connection, message) {
+            Obeyed::Done => return,
+            Obeyed::Refused(what, fault) => {
+                self.hosted.log.error(&self.hosted.dir, what, &fault.to_string());
                 return;
             }
-            Incoming::Message(message) => message,
+            Obeyed::Other(request) => request,
         };
-        let connection = &mut self.peers.connections[index];
-        match message {
+        match request {
             ToKeeper::Stop { request, force, grace_ms } => {
                 self.stop(index, request, force, grace_ms);
             }
@@ -64,48 +63,13 @@ impl Keeper {
                 }
                 self.peers.connections[index].send(&FromKeeper::Done { request, error });
             }
-            ToKeeper::WriterAttached { client } => {
-                connection.has_writer = true;
-                self.peers.greeting.input_writer = client;
-                self.timers.set(Timer::Writer, None);
-            }
-            ToKeeper::WriterLost => {
-                connection.has_writer = false;
-                self.timers.set_in(Timer::Writer, Duration::from_millis(CLIENT_GRACE_MS));
-            }
-            ToKeeper::Eof { offset } => {
-                if let Err(fault) = self.input.end_at(offset) {
-                    self.hosted.log.error(
-                        &self.hosted.dir,
-                        "the end of input was refused",
-                        &fault.to_string(),
-                    );
-                }
-            }
-            ToKeeper::Pin { offset } => {
-                connection.has_pin = true;
-                self.timers.set(Timer::Pin, None);
-                // A pin that was given up is not taken up again: what it held may be gone.
-                self.pin = self.pin.map(|before| before.max(offset));
-            }
-            ToKeeper::Unpin => {
-                connection.has_pin = false;
-                self.timers.set(Timer::Pin, None);
-                self.unpin();
-            }
             ToKeeper::Note { request, event_type, data } => {
                 let error = self.note(event_type, data).err();
                 self.peers.connections[index].send(&FromKeeper::Done { request, error });
             }
-            ToKeeper::Consumed { end } => connection.consumed(end, self.output.end()),
-            ToKeeper::Ping { request } => {
-                connection.send(&FromKeeper::Done { request, error: None });
-            }
-            // A second start means nothing, and later messages are for later keepers.
-            ToKeeper::Start(_)
-            | ToKeeper::Exec(_)
-            | ToKeeper::JoinExec { .. }
-            | ToKeeper::Unknown => {}
+            // The streams have taken the rest; a second start means nothing, and later messages
+            // are for later keepers.
+            _ => {}
         }
     }
 

@@ -142,6 +142,20 @@ impl Cgroups {
         }
     }
 
+    /// For a child of this process that is to be part of the box: it is in the groups already as long
+    /// as this process is. Usually takes milliseconds otherwise ([`Cgroup::enter`]).
+    ///
+    /// # Errors
+    /// What writing says.
+    pub(crate) fn step_in(&self) -> io::Result<()> {
+        if !self.came_from.is_empty() {
+            return Ok(());
+        }
+        let ram = self.ram.as_ref().ok();
+        let pids = self.pids.as_ref().ok().filter(|pids| Some(*pids) != ram);
+        ram.into_iter().chain(pids).try_for_each(Cgroup::enter)
+    }
+
     /// For a child of this process that works for the box and is no part of it: what it uses is not
     /// the box's. May take some 20 ms.
     ///

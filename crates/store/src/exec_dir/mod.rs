@@ -13,6 +13,7 @@ mod save;
 #[cfg(test)]
 mod tests;
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -26,8 +27,9 @@ use serde::de::DeserializeOwned;
 
 use crate::box_dir::{BoxDir, EXECS};
 use crate::log::LogHome;
+use crate::log::{self, LogError, LogWriter};
 use crate::regular::{self, PRIVATE_DIR};
-use crate::{LogError, hook};
+use crate::{hook, remove};
 
 pub use save::Unsaved;
 
@@ -107,23 +109,20 @@ pub enum ExecDirError {
         /// The kernel's answer.
         source: io::Error,
     },
-    /// Its log cannot be opened.
-    #[error("open the log of the exec {id}")]
-    Log {
-        /// The exec.
-        id: ExecId,
-        /// Why.
-        source: LogError,
-    },
 }
 
 impl ExecDir {
-    /// Makes the directory of a new exec, with its record. Nothing is synced.
+    /// Makes the directory of a new exec, with its record and its log, of which `log_max` bytes are
+    /// kept. Nothing is synced.
     ///
     /// # Errors
     /// There is one of the id already, or it cannot be made; nothing of it is left then, unless that
     /// cannot be removed either.
-    pub fn create(dir: &BoxDir, file: &ExecFile) -> Result<Self, ExecDirError> {
+    pub fn create(
+        dir: &BoxDir,
+        file: &ExecFile,
+        log_max: u64,
+    ) -> Result<(Self, LogWriter), ExecDirError> {
         let path = path(dir, file.id);
         let failed = |source| ExecDirError::Write { path: path.clone(), source };
         let execs = make_dir(dir.dir_fd(), EXECS).map_err(failed)?;
@@ -135,18 +134,18 @@ impl ExecDir {
             let made = Self { id: file.id, path: path.clone(), fd };
             made.write_beside(FILE_BESIDE, &serde_json::to_vec(file)?)?;
             reserve(made.fd.as_fd())?;
+            log::create(made.fd.as_fd())?;
+            let log = LogWriter::create_or_open(&made, log_max).map_err(from_log)?;
             rustix::fs::renameat(&made.fd, FILE_BESIDE, &made.fd, FILE)?;
             hook::point("store.exec.after_file")?;
-            Ok(made)
+            Ok((made, log))
         })();
         filled.map_err(|source| {
-            // A directory without a record is passed over by whoever lists it.
+            // The record first: a directory without one is passed over by whoever lists it.
             if let Ok(fd) = open_dir(execs.as_fd(), &name) {
-                for file in [FILE_BESIDE, END_BESIDE, FILE] {
-                    rustix::fs::unlinkat(&fd, file, AtFlags::empty()).ok();
-                }
+                rustix::fs::unlinkat(&fd, FILE, AtFlags::empty()).ok();
             }
-            rustix::fs::unlinkat(&execs, &name, AtFlags::REMOVEDIR).ok();
+            remove::remove_tree(execs.as_fd(), OsStr::new(&name)).ok();
             failed(source)
         })
     }
@@ -297,6 +296,14 @@ impl LogHome for ExecDir {
 
     fn dir_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+/// What the kernel said, for whoever counts by that.
+fn from_log(error: LogError) -> io::Error {
+    match error {
+        LogError::Open { source, .. } | LogError::Read { source, .. } => source,
+        LogError::PastEnd { .. } => io::Error::other(error),
     }
 }
 

@@ -2,8 +2,8 @@ use minimal_proto::exec::{EXEC_LOG_MAX, ExecCommand, ExecMode};
 use minimal_proto::stream::Stream;
 
 use super::*;
+use crate::LogReader;
 use crate::fixture::{Fixture, at, id};
-use crate::{LogReader, LogWriter};
 
 fn exec_id(n: u64) -> ExecId {
     format!("01909a31-0000-7000-8000-{n:012x}").parse().unwrap()
@@ -29,12 +29,16 @@ fn file(n: u64) -> ExecFile {
     }
 }
 
+fn create(fixture: &Fixture, n: u64) -> ExecDir {
+    ExecDir::create(&fixture.dir, &file(n), EXEC_LOG_MAX).unwrap().0
+}
+
 #[test]
 fn an_exec_is_kept_whole_and_the_newest_comes_first() {
     let fixture = Fixture::new();
     assert_eq!(ExecDir::list(&fixture.dir).unwrap(), []);
     for n in [2, 1, 3] {
-        ExecDir::create(&fixture.dir, &file(n)).unwrap();
+        create(&fixture, n);
     }
     assert_eq!(ExecDir::list(&fixture.dir).unwrap(), [exec_id(3), exec_id(2), exec_id(1)]);
     let dir = ExecDir::open(&fixture.dir, exec_id(2)).unwrap();
@@ -45,9 +49,9 @@ fn an_exec_is_kept_whole_and_the_newest_comes_first() {
     assert_eq!(dir.read_end().unwrap(), Some(end));
     let names: Vec<_> =
         std::fs::read_dir(dir.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
-    assert_eq!(names.len(), 2, "{names:?}");
+    assert_eq!(names.len(), 3, "{names:?}");
     assert!(matches!(ExecDir::open(&fixture.dir, exec_id(4)), Err(ExecDirError::Missing { .. })));
-    let twice = ExecDir::create(&fixture.dir, &file(2));
+    let twice = ExecDir::create(&fixture.dir, &file(2), EXEC_LOG_MAX);
     assert!(matches!(twice, Err(ExecDirError::Write { .. })));
     assert_eq!(dir.read_file().unwrap(), file(2), "the first is as it was");
 }
@@ -55,8 +59,7 @@ fn an_exec_is_kept_whole_and_the_newest_comes_first() {
 #[test]
 fn its_output_is_a_log_like_a_boxs() {
     let fixture = Fixture::new();
-    let dir = ExecDir::create(&fixture.dir, &file(1)).unwrap();
-    let mut log = LogWriter::create_or_open(&dir, EXEC_LOG_MAX).unwrap();
+    let (dir, mut log) = ExecDir::create(&fixture.dir, &file(1), EXEC_LOG_MAX).unwrap();
     log.append(Stream::Stdout, at(6), b"hello\n");
     let end = log.seal();
     let mut reader = LogReader::open(&dir, 0, end).unwrap();
@@ -69,7 +72,7 @@ fn its_output_is_a_log_like_a_boxs() {
 fn an_exec_whose_keeper_is_gone_is_lost_and_others_keep_what_they_had() {
     let fixture = Fixture::new();
     for n in [1, 2] {
-        ExecDir::create(&fixture.dir, &file(n)).unwrap();
+        create(&fixture, n);
     }
     let earlier = ExecDir::lost(at(7));
     let first = ExecDir::open(&fixture.dir, exec_id(1)).unwrap();
@@ -87,7 +90,7 @@ fn whatever_stands_in_its_place_is_told_and_hides_no_other() {
     let fixture = Fixture::new();
     let execs = fixture.dir.path().join("execs");
     for n in 1..=6 {
-        ExecDir::create(&fixture.dir, &file(n)).unwrap();
+        create(&fixture, n);
     }
     let place = |n| execs.join(exec_id(n).to_string());
     std::fs::write(place(1).join("exec.json"), "{").unwrap();
@@ -114,7 +117,7 @@ fn whatever_stands_in_its_place_is_told_and_hides_no_other() {
 #[test]
 fn what_was_being_made_when_the_keeper_was_killed_is_no_exec() {
     let fixture = Fixture::new();
-    let dir = ExecDir::create(&fixture.dir, &file(1)).unwrap();
+    let dir = create(&fixture, 1);
     std::fs::rename(dir.path().join("exec.json"), dir.path().join("exec.new")).unwrap();
     assert!(matches!(dir.read_file(), Err(ExecDirError::Missing { .. })));
     assert_eq!(ExecDir::conclude_all(&fixture.dir, at(9)).unwrap(), 0);
@@ -123,7 +126,7 @@ fn what_was_being_made_when_the_keeper_was_killed_is_no_exec() {
 #[test]
 fn a_removed_directory_is_seen_to_be_gone() {
     let fixture = Fixture::new();
-    let dir = ExecDir::create(&fixture.dir, &file(1)).unwrap();
+    let dir = create(&fixture, 1);
     assert!(dir.is_linked());
     std::fs::remove_dir_all(dir.path()).unwrap();
     assert!(!dir.is_linked());
@@ -133,7 +136,7 @@ fn a_removed_directory_is_seen_to_be_gone() {
 #[test]
 fn several_endings_are_saved_together_and_each_has_its_own_answer() {
     let fixture = Fixture::new();
-    let dirs: Vec<_> = (1..=3).map(|n| ExecDir::create(&fixture.dir, &file(n)).unwrap()).collect();
+    let dirs: Vec<_> = (1..=3).map(|n| create(&fixture, n)).collect();
     std::fs::remove_dir_all(dirs[1].path()).unwrap();
     let end = ExecDir::lost(at(1));
     let several: Vec<_> = dirs.iter().map(|dir| Unsaved::new(dir, &end)).collect();

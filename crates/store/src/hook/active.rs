@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -55,6 +56,11 @@ pub fn ahead(name: &'static str) -> Ahead {
 }
 
 impl Ahead {
+    /// The descriptors that passing it takes.
+    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.hits.iter().chain(&self.pause).map(File::as_fd)
+    }
+
     /// Passes it.
     pub fn pass(&self) {
         if let Some(mut hits) = self.hits.as_ref() {

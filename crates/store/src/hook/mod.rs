@@ -50,6 +50,15 @@ pub const POINTS: &[&str] = &[
     "keeper.end.after_journal",
     "keeper.end.told",
     "keeper.end.closed",
+    "keeper.exec.before_dir",
+    "keeper.exec.before_enter",
+    "keeper.exec.inside",
+    "keeper.exec.entered",
+    "keeper.exec.answered",
+    "keeper.exec.observed",
+    "keeper.exec.drained",
+    "keeper.exec.saved",
+    "keeper.exec.told",
     "daemon.create.before_dir",
     "daemon.create.after_dir",
     "daemon.create.after_launch",
@@ -92,6 +101,12 @@ impl Ahead {
     /// Passes it.
     #[inline]
     pub fn pass(&self) {}
+
+    /// The descriptors that takes.
+    #[inline]
+    pub fn fds(&self) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
+        std::iter::empty()
+    }
 }
 
 /// Looks up what a test asked for at a point that is passed later.

@@ -3,8 +3,11 @@
 
 use std::collections::BTreeSet;
 
+use minimal_proto::Reason;
 use minimal_store::hook::POINTS;
-use minimal_testkit::{LIMIT, TestEnv, for_each_user, wait_until};
+use minimal_store::{BoxDir, ExecDir};
+use minimal_testkit::exec_link::{ExecLink, command, request};
+use minimal_testkit::{LIMIT, Paused, TestEnv, for_each_user, wait_until};
 use rustix::io::Errno;
 use serde_json::Value;
 
@@ -23,6 +26,8 @@ enum Journey {
     Adopted,
     /// A run, and its deletion.
     Remove,
+    /// A command in a box that runs, and the end of that.
+    Exec,
 }
 
 /// Which journey passes a point; by the first part of its name that fits.
@@ -31,6 +36,8 @@ const JOURNEYS: &[(&str, Journey)] = &[
     ("store.log.", Journey::Run),
     ("store.journal.", Journey::Run),
     ("store.reap.", Journey::Remove),
+    ("store.exec.", Journey::Exec),
+    ("keeper.exec.", Journey::Exec),
     ("keeper.blank.", Journey::Run),
     ("keeper.birth.", Journey::Run),
     ("keeper.copy.", Journey::Copy),
@@ -110,7 +117,67 @@ fn travel(env: &TestEnv, journey: Journey, name: &str) {
             }
             env.min(["show", name]).run().assert_code(4);
         }
+        Journey::Exec => travel_into(env, name),
     }
+}
+
+/// Runs a command in a box. Its end is its own, that of one that never ran, or, with the keeper, of
+/// none; and what is kept says the same.
+fn travel_into(env: &TestEnv, name: &str) {
+    env.min(["run", "-d", "--name", name, "--", "sleep", "86594"]).run().assert_code(0);
+    let id = env.show(name)["id"].as_str().unwrap().to_owned();
+    let start = request(command(&["sh", "-c", "echo out; exit 42"]));
+    let exec = start.exec;
+    let mut link = ExecLink::run(env, &id, start);
+    let answer = link.answer();
+    let end = match &answer {
+        Some(Ok(_)) => link.end().map(|(ending, _)| ending),
+        Some(Err(_)) | None => None,
+    };
+    if let Some(ending) = &end {
+        let never_ran = ending.reason() == Reason::StartFailed;
+        assert!(never_ran || ending.exit_code() == Some(42), "{ending:?}");
+    }
+    if env.show(name)["ending"].is_null() {
+        env.min(["stop", name]).run();
+    }
+    let kept = wait_until("the box has ended", LIMIT, || {
+        let record = env.show(name);
+        if record["ending"].is_null() {
+            return Err(record);
+        }
+        let dir = BoxDir::open(&env.box_dir(&id)).unwrap();
+        Ok(ExecDir::open(&dir, exec).ok().filter(|kept| kept.read_file().is_ok()))
+    });
+    match (kept, end) {
+        (Some(kept), Some(told)) => {
+            assert_eq!(kept.read_end().unwrap().unwrap().ending, told);
+        }
+        // Its keeper was killed, before or after it had written.
+        (Some(kept), None) => {
+            let ending =
+                kept.read_end().unwrap().expect("nothing is left without an ending").ending;
+            let is_lost = ending.reason() == Reason::Lost;
+            assert!(is_lost || ending.exit_code() == Some(42), "{ending:?}");
+        }
+        (None, None) => assert!(!matches!(answer, Some(Ok(_))), "{answer:?}"),
+        (None, Some(told)) => panic!("nothing is kept of {told:?}"),
+    }
+}
+
+/// The same, with the daemon killed while the keeper is held at a point.
+fn travel_into_without_daemon(env: &TestEnv, name: &str, paused: Paused) {
+    env.min(["run", "-d", "--name", name, "--", "sleep", "86594"]).run().assert_code(0);
+    let id = env.show(name)["id"].as_str().unwrap().to_owned();
+    let start = request(command(&["sh", "-c", "echo out; exit 42"]));
+    let mut link = ExecLink::run(env, &id, start);
+    let held = paused.reached();
+    env.kill_daemon();
+    held.release();
+    link.started();
+    assert_eq!(link.ending().exit_code(), Some(42));
+    env.min(["stop", name]).run().assert_code(0);
+    aftermath(env, name);
 }
 
 /// The command's own code, one of our refusals, or unknown: never success or another number.
@@ -177,6 +244,10 @@ fn left_by_others(env: &TestEnv) -> Vec<String> {
 fn at_each_point(env: &TestEnv, kind: &str, points: impl Iterator<Item = &'static str>) {
     for (number, point) in points.enumerate() {
         let journey = journey(point).expect("held by every_point_is_exercised");
+        // Passed by a process that sees nothing outside its box: all it can do is wait.
+        if point.ends_with(".inside") {
+            continue;
+        }
         let name = format!("{kind}-{number}");
         // A daemon that is up, so that its own start does not take the fault.
         env.boxes();
@@ -220,6 +291,10 @@ for_each_user! {
             let name = format!("pause-{number}");
             env.boxes();
             let paused = env.hooks().pause(point);
+            if journey(point) == Some(Journey::Exec) {
+                travel_into_without_daemon(env, &name, paused);
+                continue;
+            }
             let stops = journey(point) == Some(Journey::Stop);
             eprintln!("daemon killed while a keeper is at {point}");
             let script = if stops { "exec sleep 86593" } else { "echo out; exit 42" };

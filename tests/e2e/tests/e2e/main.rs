@@ -38,6 +38,8 @@ mod ending_file;
 #[cfg(test)]
 mod etc;
 #[cfg(test)]
+mod exec_keeper;
+#[cfg(test)]
 mod golden;
 #[cfg(test)]
 mod heavy;

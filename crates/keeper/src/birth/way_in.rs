@@ -1,0 +1,129 @@
+//! What it takes to run a further program in a box: the same as for its entrypoint, but for the
+//! values that were given to that one alone.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use minimal_linux::Child;
+use minimal_linux::fork::Network;
+use minimal_proto::exec::ExecCommand;
+use minimal_proto::keeper::Start;
+use minimal_proto::spec::{EnvSource, Workspace};
+use minimal_proto::{BoxId, BoxName, ByteString};
+use minimal_store::hook;
+use std::collections::BTreeMap;
+
+use super::entering::Entering;
+use super::identity::Identity;
+use super::joiner::Order;
+use super::{BirthError, Pipes, at, lay_out};
+use crate::etc::Accounts;
+use crate::limits::Cgroups;
+use crate::plan::{self, WORKBENCH, base_environment};
+use crate::policy::Filters;
+use crate::shared_root::SharedRoot;
+use crate::streams::Ends;
+
+/// How long entering the box and executing the program may take. A process in the box can stop the
+/// one that enters (it may be the same user's), so this is what somebody waits at most for that.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// The way into a box that runs.
+#[derive(Debug)]
+pub(crate) struct WayIn<'a> {
+    nursery: &'a SharedRoot,
+    /// Whom the box knows by name, if its system is not the host's.
+    accounts: Option<Accounts>,
+    box_id: BoxId,
+    name: BoxName,
+    /// Who runs the entrypoint.
+    user: String,
+    /// Where it started, if the spec says.
+    cwd: Option<ByteString>,
+    /// The spec's own variables.
+    variables: BTreeMap<String, ByteString>,
+    network: Network,
+    workspace: Workspace,
+    process_limit: Option<u64>,
+}
+
+impl<'a> WayIn<'a> {
+    /// The way into the box of this start.
+    pub(super) fn of_box(
+        start: &Start,
+        nursery: &'a SharedRoot,
+        accounts: Option<Accounts>,
+        workspace: Workspace,
+        process_limit: Option<u64>,
+    ) -> Self {
+        let execution = &start.spec.execution;
+        let own = execution.env.iter().filter_map(|(name, source)| match source {
+            EnvSource::Value(value) => Some((name.clone(), value.clone())),
+            // Was the entrypoint's alone, and is not kept.
+            EnvSource::Given => None,
+        });
+        Self {
+            nursery,
+            accounts,
+            box_id: start.box_id,
+            name: start.name.clone(),
+            user: execution.user.clone(),
+            cwd: execution.cwd.clone(),
+            variables: own.collect(),
+            network: plan::network(start.spec.network.mode),
+            workspace,
+            process_limit,
+        }
+    }
+
+    /// Sends a program on its way into the box whose init this is. Does not wait for it.
+    pub(crate) fn enter(
+        &self,
+        init: &Child,
+        cgroups: &Cgroups,
+        command: &ExecCommand,
+        values: &BTreeMap<String, ByteString>,
+    ) -> Result<(Entering, Ends), BirthError> {
+        let user = command.user.as_deref().unwrap_or(&self.user);
+        let accounts = self.accounts.as_ref().unwrap_or(&self.nursery.accounts);
+        let identity = Identity::find(user, accounts, self.nursery.users)?;
+        let mut variables: Vec<_> =
+            self.variables.iter().map(|(name, value)| (name.as_str(), value)).collect();
+        for name in &command.variables {
+            let value = values.get(name).ok_or_else(|| {
+                let none = std::io::Error::other(format!("no value was given for {name}"));
+                at("lay out arguments and environment")(none)
+            })?;
+            variables.push((name, value));
+        }
+        let base = base_environment(self.box_id, &self.name, &identity.account);
+        let (program, path) = lay_out(&command.argv, base, variables)
+            .map_err(at("lay out arguments and environment"))?;
+        let mut working_directory = PathBuf::from(WORKBENCH);
+        // Each that is absolute replaces what is before it, and one of its own that is relative is
+        // below the workspace.
+        if let Some(cwd) = command.cwd.as_ref().or(self.cwd.as_ref()) {
+            working_directory.push(cwd.as_os_str());
+        }
+        let pipes = Pipes::new(command.input, &identity).map_err(at("make pipes"))?;
+        let Filters { every, bind } = &self.nursery.filters;
+        let filters =
+            if self.workspace == Workspace::Bind { vec![bind, every] } else { vec![every] };
+        let order = Order {
+            program: &program,
+            path: &path,
+            steps: &[],
+            working_directory: &working_directory,
+            identity: &identity,
+            network: self.network,
+            filters: &filters,
+            init_id: self.nursery.users.init_id(),
+            process_limit: self.process_limit,
+            cgroups: Some(cgroups),
+            inside: &hook::ahead("keeper.exec.inside"),
+        };
+        let entering =
+            Entering::enter_the_box(init, &order, pipes.inner(), Instant::now() + LIMIT)?;
+        Ok((entering, pipes.into_outer()))
+    }
+}
