@@ -125,9 +125,9 @@ impl Caller {
             command: start.command.clone(),
             created_at: Timestamp::now(),
         };
-        let dir = ExecDir::create(&self.box_dir, &file).unwrap();
+        let made = ExecDir::create(&self.box_dir, &file, 1 << 30).unwrap();
         let input_open = start.command.input;
-        self.give(start.exec, started_at, dir, input_open, Some(start)).await
+        self.give(start.exec, started_at, made, input_open, Some(start)).await
     }
 
     /// Gives it an exec that is there.
@@ -138,18 +138,18 @@ impl Caller {
         };
         let dir = ExecDir::open(&self.box_dir, id).unwrap();
         let input_open = dir.read_file().unwrap().command.input;
-        self.give(id, Some(Timestamp::now()), dir, input_open, None).await
+        let log = LogWriter::create_or_open(&dir, 1 << 30).unwrap();
+        self.give(id, Some(Timestamp::now()), (dir, log), input_open, None).await
     }
 
     async fn give(
         mut self,
         id: ExecId,
         started_at: Option<Timestamp>,
-        dir: ExecDir,
+        (dir, log): (ExecDir, LogWriter),
         input_open: bool,
         start: Option<ExecStart>,
     ) -> FakeExec {
-        let log = LogWriter::create_or_open(&dir, 1 << 30).unwrap();
         let standing = ExecStanding {
             exec: id,
             started_at,
