@@ -12,8 +12,9 @@ use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, Uid};
 use rustix::thread::CapabilitySet;
 
 use crate::etc;
-use crate::plan::{Given, HOST_DIRECTORIES, OWN, Step, WORKBENCH};
+use crate::plan::{Given, HOST_DIRECTORIES, Step, WORKBENCH};
 use crate::room;
+use crate::system_lowers::ROOT;
 use crate::users::BOX_USER;
 use crate::walls::Wall;
 
@@ -143,7 +144,7 @@ impl Assembly {
             }
             Step::NetworkInSys(path) => self.network_in_sys(path),
             Step::Give(given, path) => self.give(*given, path),
-            Step::OwnRoot(_) => self.own_root(),
+            Step::OwnRoot(_) => self.given_root(),
             Step::MakeRoom(path) => self.make_room(path, room::End::Directory),
             Step::LinkWorkspace(path) => self.make_room(path, room::End::Link(WORKBENCH)),
             Step::GiveAt(given, path) => {
@@ -294,6 +295,7 @@ impl Assembly {
         // In the order in which they were made: some are in others.
         for (given, mount) in std::mem::take(&mut self.given) {
             match given {
+                Given::System(ROOT) => self.own_root(mount, room::carry_all)?,
                 Given::System(path) => self.attach(&mount, path)?,
                 _ => self.given.push((given, mount)),
             }
@@ -312,21 +314,23 @@ impl Assembly {
         Ok(self.given.swap_remove(at).1)
     }
 
-    fn own_root(&mut self) -> io::Result<()> {
+    fn given_root(&mut self) -> io::Result<()> {
         let root = self.take_given(Given::Root)?;
-        // Before the new root is attached, so that it is in none of them.
-        let own = OWN.map(|path| {
-            mount::clone_tree(self.root()?, Path::new(path), Reach::Recursive)
-                .map(|tree| (path, tree))
-        });
+        self.own_root(root, room::carry_own)
+    }
+
+    /// Enters another root with what `carry` takes over from the one there is.
+    fn own_root(
+        &mut self,
+        root: OwnedFd,
+        carry: fn(BorrowedFd<'_>) -> io::Result<room::Carried>,
+    ) -> io::Result<()> {
+        // Before the new root is attached, so that it is in none of it.
+        let carried = carry(self.root()?)?;
         // Over any directory of the old one, which is left at once.
         let place = room::make_below(self.root()?, below_root(Path::new(WORKBENCH)))?;
         mount::attach_over(root.as_fd(), place.as_fd())?;
-        for tree in own {
-            let (path, tree) = tree?;
-            let at = room::make_below(root.as_fd(), Path::new(path))?;
-            mount::attach_over(tree.as_fd(), at.as_fd())?;
-        }
+        carried.put_into(root.as_fd())?;
         // For the home of the box's root.
         room::make_below(root.as_fd(), Path::new("root"))?;
         mount::enter_root(root.as_fd())?;

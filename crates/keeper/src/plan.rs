@@ -331,7 +331,8 @@ impl fmt::Display for Step {
                 write!(f, "show the box's own network in /{path}, read-only, if the kernel allows it")
             }
             Self::SystemLayers => f.write_str(
-                "lay layers of the box's own over the host's system directories, if the daemon is root's",
+                "lay layers of the box's own over the root and the host's system directories, where boxes have \
+                 more users than one",
             ),
             Self::Give(Given::System(_), path) => {
                 write!(f, "lay a layer of the box's own over the host's /{path}")

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use minimal_linux::mount::{self, Reach, Restrictions};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
 
+use crate::plan;
+
 /// What a box may write to itself, by its names and those of the links to it.
 const OWN: [&str; 5] = ["/dev/shm", "/run", "/tmp", "/var/run", "/var/tmp"];
 
@@ -112,6 +114,54 @@ fn open(root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     Ok(rustix::fs::openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)?)
+}
+
+/// What another root takes over from the one there is.
+#[derive(Debug)]
+pub(crate) struct Carried {
+    links: Vec<(Vec<u8>, Vec<u8>)>,
+    trees: Vec<(PathBuf, OwnedFd)>,
+}
+
+/// What a box has of its own whatever its root is.
+pub(crate) fn carry_own(root: BorrowedFd<'_>) -> io::Result<Carried> {
+    let tree = |path: &&str| {
+        let path = PathBuf::from(path);
+        mount::clone_tree(root, &path, Reach::Recursive).map(|tree| (path, tree))
+    };
+    let trees = plan::OWN.iter().map(tree).collect::<io::Result<_>>()?;
+    Ok(Carried { links: Vec::new(), trees })
+}
+
+/// Everything.
+pub(crate) fn carry_all(root: BorrowedFd<'_>) -> io::Result<Carried> {
+    let mut carried = Carried { links: Vec::new(), trees: Vec::new() };
+    for thing in things(root)? {
+        match thing {
+            Thing::Link { name, target } => carried.links.push((name, target)),
+            Thing::Directory { name, tree } | Thing::File { name, tree } => {
+                carried.trees.push((PathBuf::from(OsStr::from_bytes(&name)), tree));
+            }
+        }
+    }
+    Ok(carried)
+}
+
+impl Carried {
+    /// Puts it into a root that is attached.
+    pub(crate) fn put_into(self, root: BorrowedFd<'_>) -> io::Result<()> {
+        for (name, target) in self.links {
+            match rustix::fs::symlinkat(target.as_slice(), root, name.as_slice()) {
+                Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        for (path, tree) in self.trees {
+            let at = make_below(root, &path)?;
+            mount::attach_over(tree.as_fd(), at.as_fd())?;
+        }
+        Ok(())
+    }
 }
 
 /// Something in a directory that is to be covered.

@@ -76,8 +76,13 @@ impl SharedRoot {
         let own = namespaces::own_uid_map()
             .map_err(|error| ("read our own uid map".to_owned(), error))?;
         let uid_map = users.map_on_the_host(&own);
-        let lowers = SystemLowers::find(users, &place.join("etc"));
+        let lowers = SystemLowers::find(users, &place);
         Ok(Self { place, left_out, users, uid_map, accounts, lowers, filters, limits })
+    }
+
+    /// The state directory.
+    pub(crate) fn state_dir(&self) -> &Path {
+        self.place.parent().unwrap_or(&self.place)
     }
 
     /// A detached copy for one box. Only a process in the nursery's mount namespace can make it.

@@ -1,5 +1,5 @@
-//! What lies below the layers that a box's root may write: the host's system directories, shown as
-//! the box's root's own. Made once by the nursery of the host's root.
+//! What lies below the layers that a box's root may write: the host's system directories. With the
+//! host's root they are shown as the box's root's own. Made once by the nursery.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -23,13 +23,27 @@ const ADMINISTRATORS: [&str; 2] = ["usr/local", "opt"];
 /// A directory that a layer can be laid over.
 #[derive(Debug)]
 pub(crate) struct Lower {
-    /// Where it is, on the host and in a box.
+    /// Where it is, on the host and in a box; empty for the root.
     pub(crate) path: &'static str,
     /// A detached mount of it.
     pub(crate) mount: OwnedFd,
     /// Whether the box's root owns what the host's root owns in it.
     pub(crate) is_owned: bool,
+    /// Whether it says what is installed.
+    pub(crate) is_database: bool,
 }
+
+impl Lower {
+    /// Whether box root can make names in it only by a view (`birth::view`), for an ordinary user.
+    pub(crate) fn needs_view(&self) -> bool {
+        self.path != ETC && self.path != ROOT
+    }
+}
+
+/// Those that are no directories of the host's: the root that all boxes share, with nothing in it but
+/// directories and links, and a copy of what everybody may read in `/etc`.
+pub(crate) const ROOT: &str = "";
+const ETC: &str = "etc";
 
 /// All of them, parents before what is in them.
 #[derive(Debug, Default)]
@@ -40,27 +54,38 @@ pub(crate) struct SystemLowers {
 }
 
 impl SystemLowers {
-    /// Looks what there is. `etc` is the directory that boxes have in place of the host's.
-    pub(crate) fn find(users: Users, etc: &Path) -> Self {
-        let Users::Range { base } = users else {
-            let lack = "only a daemon of root's can lay a layer over the host's directories";
-            return Self { all: Vec::new(), lack: Some(lack.to_owned()) };
+    /// Looks what there is. `shared` is where the root that all boxes share is attached.
+    pub(crate) fn find(users: Users, shared: &Path) -> Self {
+        let base = match users {
+            Users::Range { base } => Some(base),
+            Users::Subordinate => None,
+            Users::Single => {
+                let lack = "boxes have one user on this host, and nobody who could install";
+                return Self { all: Vec::new(), lack: Some(lack.to_owned()) };
+            }
         };
         let mut found = Self::default();
-        if let Err((path, error)) = found.look(base, etc) {
-            found.lack = Some(format!("/{path} cannot be shown with other owners: {error}"));
+        if let Err((path, error)) = found.look(base, shared) {
+            found.lack = Some(format!("no layer can be laid over /{path}: {error}"));
             found.all.clear();
         }
         found
     }
 
-    fn look(&mut self, base: u32, etc: &Path) -> Result<(), (&'static str, io::Error)> {
+    fn look(&mut self, base: Option<u32>, shared: &Path) -> Result<(), (&'static str, io::Error)> {
         // What is the host's root's on disk is the box's root's, and so on for the other ids.
-        let map = [IdRange { inside: 0, outside: base, count: RANGE }];
-        let map = map_only(&map, &map).map_err(|error| ("usr", error))?;
+        let map = base.map(|base| {
+            let map = [IdRange { inside: 0, outside: base, count: RANGE }];
+            map_only(&map, &map).map_err(|error| ("usr", error))
+        });
+        let map = map.transpose()?;
         let mounts = mount_points().map_err(|error| ("usr", error))?;
-        let etc = clone_tree(CWD, etc, Reach::One).map_err(|error| ("etc", error))?;
-        self.all.push(Lower { path: "etc", mount: etc, is_owned: true });
+        // Before all others, which go into it.
+        for path in [ROOT, ETC] {
+            let mount = clone_tree(CWD, &shared.join(path), Reach::One);
+            let mount = mount.map_err(|error| (path, error))?;
+            self.all.push(Lower { path, mount, is_owned: true, is_database: false });
+        }
         let owned = HOST_DIRECTORIES.into_iter().chain(DATABASES);
         let owned = owned.filter(|path| !ADMINISTRATORS.contains(path)).map(|path| (path, true));
         let owns_all = !Wall::Administrators.stands();
@@ -76,10 +101,13 @@ impl SystemLowers {
                 continue;
             }
             let mount = clone_tree(CWD, &host, Reach::One).map_err(|error| (path, error))?;
-            if is_owned {
+            if let (true, Some(map)) = (is_owned, &map) {
                 map_ids(mount.as_fd(), map.as_fd(), Reach::One).map_err(|error| (path, error))?;
             }
-            self.all.push(Lower { path, mount, is_owned });
+            let is_database = DATABASES.contains(&path);
+            // A view has all directories already.
+            let is_owned = is_owned || map.is_none();
+            self.all.push(Lower { path, mount, is_owned, is_database });
         }
         Ok(())
     }

@@ -12,8 +12,8 @@ use rustix::mount::{
 /// The directories of an overlay.
 #[derive(Clone, Copy, Debug)]
 pub struct Layers<'a> {
-    /// What lies below and is never written.
-    pub lower: BorrowedFd<'a>,
+    /// What lies below and is never written, the topmost first.
+    pub lowers: &'a [BorrowedFd<'a>],
     /// Where changes go. From the same mount as `work`.
     pub upper: BorrowedFd<'a>,
     /// The file system's own scratch directory.
@@ -54,7 +54,9 @@ pub struct OverlayError {
 
 fn by_descriptor(layers: Layers<'_>, marks: Marks) -> Result<OwnedFd, OverlayError> {
     make(marks, |context| {
-        fsconfig_set_fd(context, "lowerdir+", layers.lower)?;
+        for lower in layers.lowers {
+            fsconfig_set_fd(context, "lowerdir+", *lower)?;
+        }
         fsconfig_set_fd(context, "upperdir", layers.upper)?;
         fsconfig_set_fd(context, "workdir", layers.work)
     })
@@ -63,7 +65,8 @@ fn by_descriptor(layers: Layers<'_>, marks: Marks) -> Result<OwnedFd, OverlayErr
 fn by_path(layers: Layers<'_>, marks: Marks) -> Result<OwnedFd, OverlayError> {
     let path = |fd: BorrowedFd<'_>| format!("/proc/self/fd/{}", fd.as_raw_fd());
     make(marks, |context| {
-        fsconfig_set_string(context, "lowerdir", path(layers.lower))?;
+        let lowers: Vec<String> = layers.lowers.iter().map(|lower| path(*lower)).collect();
+        fsconfig_set_string(context, "lowerdir", lowers.join(":"))?;
         fsconfig_set_string(context, "upperdir", path(layers.upper))?;
         fsconfig_set_string(context, "workdir", path(layers.work))
     })

@@ -48,7 +48,7 @@ pub fn overlay() -> Result<(), ProbeFailure> {
             layer("upper").map_err(refused)?,
             layer("work").map_err(refused)?,
         );
-        let layers = Layers { lower: lower.as_fd(), upper: upper.as_fd(), work: work.as_fd() };
+        let layers = Layers { lowers: &[lower.as_fd()], upper: upper.as_fd(), work: work.as_fd() };
         overlay::new(layers, Marks::User)
             .map_err(|error| refused(io::Error::from_raw_os_error(error.errno)))
     })

@@ -20,6 +20,7 @@ mod own_files;
 mod report;
 mod rootfs;
 mod system_layers;
+mod view;
 mod way_in;
 mod workspace;
 
@@ -131,7 +132,7 @@ pub(crate) fn give_birth<'a>(
     let mut meanwhile = Meanwhile { peers, cgroups };
     let mut given =
         given::prepare((&plan, start.options.project), box_dir, nursery.users, &mut meanwhile)?;
-    let system = SystemLayers::prepare(&identity, &plan, box_dir, nursery)?;
+    let system = SystemLayers::prepare(&identity, &plan, box_dir, nursery, &mut meanwhile)?;
     given.mounts.extend(system.mounts);
     let own_accounts = root.map(|root| {
         given.mounts.push((Given::Root, root.mount));

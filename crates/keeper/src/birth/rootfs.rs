@@ -181,7 +181,7 @@ fn lay_over(
         Users::Range { .. } => Marks::Trusted,
         Users::Subordinate | Users::Single => Marks::User,
     };
-    let layers = Layers { lower, upper: upper.as_fd(), work: work.as_fd() };
+    let layers = Layers { lowers: &[lower], upper: upper.as_fd(), work: work.as_fd() };
     overlay::new(layers, marks)
         .map_err(|error| io::Error::other(format!("no layer can be laid over it: {error}")))
 }

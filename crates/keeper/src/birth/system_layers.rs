@@ -13,11 +13,13 @@ use minimal_store::BoxDir;
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Uid};
 
 use super::identity::Identity;
-use super::{BirthError, blank};
+use super::workspace::Meanwhile;
+use super::{BirthError, blank, view};
 use crate::assemble::{GivenMounts, LeftOut};
 use crate::plan::{Contents, Given, Plan};
 use crate::shared_root::SharedRoot;
-use crate::system_lowers::Lower;
+use crate::system_lowers::{Lower, ROOT};
+use crate::users::Users;
 
 /// Where they are in `fs/` of the box directory, and what each has.
 const SYSTEM: &str = "system";
@@ -54,11 +56,14 @@ const VAR_LINKS: [(&str, &str); 3] = [("/run", "run"), ("/run/lock", "lock"), ("
 const SKELETON_LEVELS: usize = 3;
 const SKELETON_NAMES: usize = 1000;
 
+/// What is attempted, in messages.
+const MAKE_VIEW: &str = "make the host's directories once more for the box's root";
+
 /// The mounts, and what a box's root can install with them.
 #[derive(Debug)]
 pub(super) struct SystemLayers {
     pub(super) mounts: GivenMounts,
-    /// `full` or `none`.
+    /// `full`, `new` or `none`.
     pub(super) install: &'static str,
     /// Why root cannot install.
     pub(super) left_out: LeftOut,
@@ -71,6 +76,7 @@ impl SystemLayers {
         plan: &Plan,
         box_dir: &BoxDir,
         nursery: &SharedRoot,
+        meanwhile: &mut Meanwhile<'_>,
     ) -> Result<Self, BirthError> {
         let mut layers = Self { mounts: Vec::new(), install: "none", left_out: Vec::new() };
         if !identity.is_root() {
@@ -89,15 +95,43 @@ impl SystemLayers {
             layers.left_out.push(("install".to_owned(), "its boxes have no root".to_owned()));
             return Ok(layers);
         };
-        layers.install = "full";
-        layers.mounts = mounts(&nursery.lowers.all, plan, box_dir, owner).map_err(|error| {
+        let lowers = &nursery.lowers.all;
+        let view = match nursery.users {
+            Users::Range { .. } => None,
+            Users::Subordinate | Users::Single => {
+                match view::of(lowers, nursery.state_dir(), owner, meanwhile) {
+                    Ok(view) => Some(view),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                        let why = io::Error::other(
+                            "the box was stopped before that was done; nothing was run",
+                        );
+                        return Err(BirthError::new(MAKE_VIEW, &why));
+                    }
+                    Err(error) => {
+                        let why = format!(
+                            "the host's directories cannot be made the box's root's: {error}"
+                        );
+                        layers.left_out.push(("install".to_owned(), why));
+                        return Ok(layers);
+                    }
+                }
+            }
+        };
+        layers.install = if view.is_some() { "new" } else { "full" };
+        layers.mounts = mounts(lowers, view.as_ref(), plan, box_dir, owner).map_err(|error| {
             BirthError::new("lay the box's own layers over the host's directories", &error)
         })?;
         Ok(layers)
     }
 }
 
-fn mounts(lowers: &[Lower], plan: &Plan, box_dir: &BoxDir, owner: u32) -> io::Result<GivenMounts> {
+fn mounts(
+    lowers: &[Lower],
+    view: Option<&OwnedFd>,
+    plan: &Plan,
+    box_dir: &BoxDir,
+    owner: u32,
+) -> io::Result<GivenMounts> {
     let files = open(box_dir.dir_fd(), "fs")?;
     let made = match rustix::fs::mkdirat(&files, SYSTEM, Mode::RWXU) {
         Ok(()) => true,
@@ -117,16 +151,23 @@ fn mounts(lowers: &[Lower], plan: &Plan, box_dir: &BoxDir, owner: u32) -> io::Re
     // the host its directory is. Kept until the last is made: a detached mount that nobody holds is
     // taken apart, and its directories are then no layers any more.
     let beneath = clone_tree(system.as_fd(), Path::new(""), Reach::One)?;
+    let view = view.map(|view| clone_tree(view.as_fd(), Path::new(""), Reach::One)).transpose()?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     for lower in lowers {
         let layer = |part| {
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let path = format!("{}/{part}", directory_of(lower));
             rustix::fs::openat(&beneath, path, flags, Mode::empty())
         };
         let (upper, work) = (layer(UPPER)?, layer(WORK)?);
-        let layers =
-            Layers { lower: lower.mount.as_fd(), upper: upper.as_fd(), work: work.as_fd() };
-        let mount = overlay::new(layers, Marks::Trusted)
+        let directories = view
+            .as_ref()
+            .filter(|_| lower.needs_view())
+            .map(|view| rustix::fs::openat(view, directory_of(lower), flags, Mode::empty()));
+        let directories = directories.transpose()?;
+        let lowers: Vec<_> = directories.iter().chain([&lower.mount]).map(OwnedFd::as_fd).collect();
+        let layers = Layers { lowers: &lowers, upper: upper.as_fd(), work: work.as_fd() };
+        let marks = if view.is_some() { Marks::User } else { Marks::Trusted };
+        let mount = overlay::new(layers, marks)
             .map_err(|error| io::Error::other(format!("/{}: {error}", lower.path)))?;
         mounts.push((Given::System(lower.path), mount));
     }
@@ -153,7 +194,7 @@ fn populate(lowers: &[Lower], plan: &Plan, system: &OwnedFd, owner: u32) -> io::
             let mut left = SKELETON_NAMES;
             skeleton(&open(lower.mount.as_fd(), ".")?, &upper, owner, SKELETON_LEVELS, &mut left)?;
         }
-        for (path, contents) in &plan.files {
+        for (path, contents) in plan.files.iter().filter(|_| lower.path != ROOT) {
             if let Ok(name) = Path::new(path).strip_prefix(lower.path) {
                 file(upper.as_fd(), name, contents, (owner, 0o644))?;
             }
@@ -163,8 +204,8 @@ fn populate(lowers: &[Lower], plan: &Plan, system: &OwnedFd, owner: u32) -> io::
 }
 
 /// The directory of a lower's layer.
-fn directory_of(lower: &Lower) -> String {
-    lower.path.replace('/', "-")
+pub(super) fn directory_of(lower: &Lower) -> String {
+    if lower.path == ROOT { "root".to_owned() } else { lower.path.replace('/', "-") }
 }
 
 /// Makes a directory that its owner alone can write to, and opens it.
@@ -176,7 +217,7 @@ pub(super) fn make(at: BorrowedFd<'_>, path: &str, owner: u32) -> io::Result<Own
     Ok(directory)
 }
 
-pub(super) fn open(at: BorrowedFd<'_>, path: &str) -> io::Result<OwnedFd> {
+pub(super) fn open(at: BorrowedFd<'_>, path: impl rustix::path::Arg) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(at, path, flags, Mode::empty())?)
 }

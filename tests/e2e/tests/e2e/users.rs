@@ -95,7 +95,7 @@ for_each_kind_of_user! {
                       cat /proc/1/environ >/dev/null 2>&1 && echo environ; \
                       readlink /proc/1/exe /proc/1/root /proc/1/fd/* 2>/dev/null && echo fds; \
                       head -c1 /proc/1/mem >/dev/null 2>&1 && echo memory; \
-                      touch /x 2>/dev/null && echo writes; kill -9 1; echo done";
+                      touch /dev/x 2>/dev/null && echo writes; kill -9 1; echo done";
         let output = env.min(["run", "-u", "root", "--", "sh", "-c", script]).run();
         let record = env.newest();
         if needs_more_users(&record) {

@@ -106,7 +106,7 @@ pub(super) fn make(
     // are then no layers any more.
     let [upper, work, _own] =
         layers().map_err(|error| Refusal::new("its layer cannot be made", &error))?;
-    let layers = Layers { lower: lower.as_fd(), upper: upper.as_fd(), work: work.as_fd() };
+    let layers = Layers { lowers: &[lower.as_fd()], upper: upper.as_fd(), work: work.as_fd() };
     let marks = match users {
         Users::Range { .. } => Marks::Trusted,
         Users::Subordinate | Users::Single => Marks::User,
