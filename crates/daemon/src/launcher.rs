@@ -12,6 +12,7 @@ use minimal_proto::{BoxId, ErrorBody, ErrorCode};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
+use crate::etc_watch::EtcWatch;
 use crate::stock::Stock;
 
 /// A keeper that waits for its `Start`.
@@ -122,7 +123,7 @@ pub(crate) fn is_shortage(errno: i32) -> bool {
 #[derive(Debug)]
 pub(crate) struct NurseryLauncher {
     state_dir: PathBuf,
-    nursery: Mutex<Option<Arc<Nursery>>>,
+    nursery: Mutex<Option<(Arc<Nursery>, EtcWatch)>>,
     /// Keepers that wait for a box.
     spares: Stock<Spare>,
     /// Why the last attempt to start one failed.
@@ -141,16 +142,20 @@ impl NurseryLauncher {
 
     fn nursery(&self) -> Result<Arc<Nursery>, LaunchError> {
         let mut held = self.nursery.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(nursery) = held.as_ref()
-            && nursery.is_alive()
-        {
-            return Ok(Arc::clone(nursery));
+        if let Some((nursery, etc)) = held.as_ref() {
+            match (nursery.is_alive(), etc.has_changed()) {
+                (true, false) => return Ok(Arc::clone(nursery)),
+                (true, true) => {
+                    tracing::info!("the host's /etc has changed; another nursery is started");
+                }
+                (false, _) => tracing::warn!("the nursery is gone; another one is started"),
+            }
         }
-        if held.take().is_some() {
-            tracing::warn!("the nursery is gone; another one is started");
-        }
+        *held = None;
         // What they have made is of a root that the next nursery assembles anew.
         self.spares.clear();
+        // Before it is copied, so that nothing that changes meanwhile is missed.
+        let etc = EtcWatch::begin();
         let started = Nursery::start(&self.state_dir).map_err(LaunchError::from);
         let refusal = started.as_ref().err().map(ToString::to_string);
         if let Some(reason) = &refusal {
@@ -158,7 +163,7 @@ impl NurseryLauncher {
         }
         *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
         let nursery = Arc::new(started?);
-        *held = Some(Arc::clone(&nursery));
+        *held = Some((Arc::clone(&nursery), etc));
         Ok(nursery)
     }
 }
@@ -167,7 +172,7 @@ impl NurseryLauncher {
     /// Has another one started for the next request, unless that has happened.
     fn let_go(&self, dead: &Arc<Nursery>) {
         let mut held = self.nursery.lock().unwrap_or_else(PoisonError::into_inner);
-        if held.as_ref().is_some_and(|nursery| Arc::ptr_eq(nursery, dead)) {
+        if held.as_ref().is_some_and(|(nursery, _)| Arc::ptr_eq(nursery, dead)) {
             *held = None;
         }
     }
@@ -219,10 +224,11 @@ impl KeeperLauncher for NurseryLauncher {
     }
 
     fn launch(&self) -> Result<Launched, LaunchError> {
+        // First: if it has to be another one, what waits is of no use any more.
+        let nursery = self.nursery()?;
         if let Some(launched) = self.spares.take(Spare::is_good).and_then(Spare::take) {
             return Ok(launched);
         }
-        let nursery = self.nursery()?;
         let forked = match nursery.launch() {
             // It died since it was looked at, perhaps a moment ago: once more, with another one.
             Err(NurseryError::Gone(_)) => {
@@ -259,7 +265,7 @@ impl KeeperLauncher for NurseryLauncher {
     fn isolation(&self) -> Isolation {
         let held = self.nursery.lock().unwrap_or_else(PoisonError::into_inner);
         match held.as_ref() {
-            Some(nursery) => Isolation::Available { users: nursery.users().to_owned() },
+            Some((nursery, _)) => Isolation::Available { users: nursery.users().to_owned() },
             None => {
                 let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
                 let reason = refusal.clone().unwrap_or_else(|| "not tried yet".to_owned());

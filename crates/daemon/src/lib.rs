@@ -16,6 +16,7 @@
 mod api;
 mod boxes;
 mod config;
+mod etc_watch;
 mod hooks;
 mod host;
 mod index;

@@ -46,6 +46,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+pub use etc::is_in_public_etc;
 pub use limits::remove_cgroups_left_behind;
 pub use users::BOX_USER;
 

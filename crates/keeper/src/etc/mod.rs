@@ -37,6 +37,13 @@ pub(crate) const NOT_COPIED: [&str; 21] = [
     "machine-id",
 ];
 
+/// Whether a box's `/etc` depends on what is of this name in the host's.
+#[must_use]
+pub fn is_in_public_etc(name: &[u8]) -> bool {
+    // These two name the system's users, which boxes have.
+    matches!(name, b"passwd" | b"group") || !NOT_COPIED.iter().any(|not| not.as_bytes() == name)
+}
+
 /// `/etc/nsswitch.conf` where the host has none: the C library's own default without it asks for
 /// more than files (nsswitch.conf(5)).
 pub(crate) const NAME_SERVICES: &str =

@@ -7,7 +7,48 @@ use minimal_testkit::{Account, TestEnv, for_each_user, need};
 
 use crate::host_directories::on_a_host_with;
 
+/// A file of the host's that goes with the scenario.
+struct HostFile<'a>(&'a Path);
+
+impl<'a> HostFile<'a> {
+    fn new(path: &'a Path, text: &str) -> Self {
+        fs::write(path, text).unwrap();
+        fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for HostFile<'_> {
+    fn drop(&mut self) {
+        fs::remove_file(self.0).unwrap();
+    }
+}
+
 for_each_user! {
+    /// What the host changes is in the next box; the one that runs keeps what it has.
+    fn changes(env) {
+        if !need::root() {
+            return;
+        }
+        let name = format!("minimal-test-changes-{}", std::process::id());
+        let path = Path::new("/etc").join(&name);
+        let read = |env: &TestEnv| env.run_sh(&format!("cat /etc/{name} 2>/dev/null; exit 0")).run();
+        let mut waiting = env
+            .run_sh(&format!("echo up; read line; cat /etc/{name} 2>/dev/null; exit 0"))
+            .stdin_piped()
+            .spawn();
+        waiting.wait_for_stdout("up\n");
+        let file = HostFile::new(&path, "one\n");
+        read(env).assert_code(0).assert_stdout("one\n");
+        // In place, too.
+        fs::write(&path, "two\n").unwrap();
+        read(env).assert_code(0).assert_stdout("two\n");
+        drop(file);
+        read(env).assert_code(0).assert_stdout("");
+        waiting.write(b"\n");
+        waiting.wait().assert_code(0).assert_stdout("up\n");
+    }
+
     /// Of the host's files it has those that everybody may read, all the way, and nothing else: not
     /// the caller's own, not the daemon's, no sockets and pipes.
     fn what_everybody_may_read(env) {
