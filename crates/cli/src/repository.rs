@@ -34,7 +34,17 @@ pub enum Repository {
 #[must_use]
 pub fn find(project: &Path) -> Repository {
     let mark = project.join(".git");
-    let is_file = fs::symlink_metadata(&mark).is_ok_and(|metadata| metadata.is_file());
+    let kind = fs::symlink_metadata(&mark).map(|metadata| metadata.file_type());
+    if kind.as_ref().is_ok_and(fs::FileType::is_symlink) {
+        return match mark.canonicalize() {
+            Ok(real) if !real.starts_with(project) => {
+                Repository::Unknown(real, "`.git` is a symbolic link that leads out of the project")
+            }
+            // It comes with the project; or it leads nowhere, on the host as in a box.
+            Ok(_) | Err(_) => Repository::Inside,
+        };
+    }
+    let is_file = kind.is_ok_and(|kind| kind.is_file());
     let Some(named) = read(&mark).ok().filter(|_| is_file) else { return Repository::Inside };
     let Some(named) = named.strip_prefix(b"gitdir: ") else { return Repository::Inside };
     let named = project.join(path(named));
@@ -207,6 +217,22 @@ mod tests {
         for text in ["", "gitdir:", "nothing", "gitdir: real\n"] {
             world.write("project/.git", text);
             assert_eq!(world.find(), Repository::Inside, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_link_that_leads_out_of_the_project_is_told() {
+        let world = World::new();
+        fs::create_dir_all(world.at("project/inside")).unwrap();
+        fs::create_dir_all(world.at("outside")).unwrap();
+        for (target, outside) in [("inside", false), ("nowhere", false), ("../outside", true)] {
+            std::os::unix::fs::symlink(target, world.at("project/.git")).unwrap();
+            match (world.find(), outside) {
+                (Repository::Inside, false) => {}
+                (Repository::Unknown(path, _), true) => assert_eq!(path, world.at("outside")),
+                other => panic!("{target}: {other:?}"),
+            }
+            fs::remove_file(world.at("project/.git")).unwrap();
         }
     }
 

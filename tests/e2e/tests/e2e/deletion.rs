@@ -2,11 +2,46 @@
 
 use std::fs;
 
-use minimal_testkit::{LIMIT, TestEnv, for_each_user, wait_until};
+use minimal_testkit::{LIMIT, TestEnv, for_each_kind_of_user, for_each_user, wait_until};
 
 fn names(env: &TestEnv, directory: &str) -> Vec<String> {
     let entries = fs::read_dir(env.state_dir().join(directory)).into_iter().flatten().flatten();
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+fn wait_until_nothing_is_left(env: &TestEnv) {
+    wait_until("its files are gone", LIMIT, || {
+        let left = (names(env, "boxes"), names(env, "reaping"));
+        if left.0.is_empty() && left.1.is_empty() { Ok(()) } else { Err(left) }
+    });
+}
+
+for_each_kind_of_user! {
+    /// What several users of a box have left, closed to everybody else, and the layers of its system; at
+    /// once, and by the next daemon after one that died over it.
+    fn of_several_users(env) {
+        env.run(["true"]).run().assert_code(0);
+        let single = env.newest()["enforcement"]["users"] == "single";
+        env.min(["rm", "true-1"]).run().assert_code(0);
+        let user = if single { "box" } else { "root" };
+        let script = "for place in /tmp/mine /workbench/mine ~/mine; do mkdir -p $place/a/b && cd $place/a/b && touch file && \
+                      mkfifo fifo && ln -s /etc link && mkdir closed && chmod 0 closed; \
+                      if [ $(id -u) = 0 ]; then chown -R 33:33 $place; chmod -R 0700 $place; touch /usr/bin/new; rm /usr/bin/yes; fi; \
+                      cd /; chmod 0 $place/a $place; done; exit 7";
+        for died in [false, true] {
+            let run = ["run", "-u", user, "--name", "one", "--workspace", "overlay", "--", "sh", "-c", script];
+            env.min(run).run().assert_code(7);
+            if died {
+                env.hooks().kill("store.reap.during_remove");
+            }
+            env.min(["rm", "one"]).run().assert_code(0);
+            if died {
+                env.hooks().wait_fired("store.reap.during_remove.kill");
+                env.boxes();
+            }
+            wait_until_nothing_is_left(env);
+        }
+    }
 }
 
 for_each_user! {
@@ -92,9 +127,6 @@ for_each_user! {
                       d=/tmp/deep; mkdir $d; cd $d; for i in $(seq 200); do mkdir dddddddddddddddddddd && cd dddddddddddddddddddd; done; exit 0";
         env.run_sh(script).run().assert_code(0);
         env.min(["rm", "sh-1"]).run().assert_code(0);
-        wait_until("its files are gone", LIMIT, || {
-            let left = (names(env, "boxes"), names(env, "reaping"));
-            if left.0.is_empty() && left.1.is_empty() { Ok(()) } else { Err(left) }
-        });
+        wait_until_nothing_is_left(env);
     }
 }

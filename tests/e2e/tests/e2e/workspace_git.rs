@@ -79,6 +79,11 @@ for_each_user! {
             assert_eq!(env.newest()["enforcement"]["workspace"], "overlay");
         }
         fs::remove_file(evil.join(".git")).unwrap();
+        // Nor what a link in its place leads to.
+        std::os::unix::fs::symlink(&main, evil.join(".git")).unwrap();
+        let output = env.run_sh("ls .git/ 2>/dev/null; echo ran").cwd(&evil).run();
+        output.assert_code(0).assert_stdout("ran\n").assert_stderr_has("leads out of the project");
+        fs::remove_file(evil.join(".git")).unwrap();
     }
 }
 
