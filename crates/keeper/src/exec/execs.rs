@@ -93,6 +93,11 @@ impl<'a> Execs<'a> {
         self.live.iter().map(|exec| exec.terms.id).collect()
     }
 
+    /// Whether the process of one is in the box.
+    pub(crate) fn run(&self) -> bool {
+        self.live.iter().any(|exec| exec.child_pid().is_some())
+    }
+
     /// Refuses one more, if there may be none.
     pub(crate) fn admit(&self) -> Result<(), ErrorBody> {
         if self.closed {

@@ -66,6 +66,8 @@ pub(crate) struct Keeper<'a> {
     oom_kills: u64,
     /// Why that could not be found out.
     oom_unknown: Option<String>,
+    /// Init is to end once nothing is left in the box, which it has not been told yet.
+    ends_when_empty: bool,
     /// What is announced once the first turn is over.
     birth: Option<(u32, Enforcement)>,
 }
@@ -107,6 +109,7 @@ impl<'a> Keeper<'a> {
             grace,
             oom_kills: 0,
             oom_unknown: None,
+            ends_when_empty: false,
             birth: Some((start.life, newborn.enforcement)),
         })
     }
@@ -189,6 +192,7 @@ impl<'a> Keeper<'a> {
             self.due(timer);
         }
         self.streams.take_due(now);
+        self.let_init_end();
         self.follow_execs();
         self.streams.tell(&mut self.peers.connections);
         self.peers.greeting.execs = Some(self.execs.ids());
@@ -258,9 +262,7 @@ impl<'a> Keeper<'a> {
                     socket::send(self.lifeline.as_fd(), &[TERM_ALL], None).ok();
                     hook::point("keeper.stop.after_term").ok();
                 }
-                Order::EndWhenEmpty => {
-                    socket::send(self.lifeline.as_fd(), &[END_WHEN_EMPTY], None).ok();
-                }
+                Order::EndWhenEmpty => self.ends_when_empty = true,
                 Order::KillAll => {
                     self.execs.box_ends();
                     if let Some(init) = &self.init {
@@ -279,6 +281,15 @@ impl<'a> Keeper<'a> {
             }
         }
         self.timers.set(Timer::Ladder, self.ladder.deadline());
+    }
+
+    /// Tells init to end when it is alone. It does not know of execs, which are our children and not
+    /// its: it would end with them, and before their time is over.
+    fn let_init_end(&mut self) {
+        if self.ends_when_empty && !self.execs.run() {
+            self.ends_when_empty = false;
+            socket::send(self.lifeline.as_fd(), &[END_WHEN_EMPTY], None).ok();
+        }
     }
 
     fn due(&mut self, timer: Timer) {

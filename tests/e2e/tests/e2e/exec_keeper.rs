@@ -329,6 +329,23 @@ for_each_user! {
         assert_eq!(kept_ending(env, &id, exec).reason(), Reason::BoxEnded);
     }
 
+    /// When the entrypoint returns, an exec has the time of everything else in the box.
+    fn an_exec_may_clean_up_when_the_entrypoint_returns(env) {
+        let id = env.detached("until test -e /tmp/go; do sleep 0.01; done");
+        let script = "trap 'echo cleaning; sleep 0.1; echo done; exit 9' TERM; sleep 86571 & wait";
+        let start = request(sh(script));
+        let exec = start.exec;
+        let mut link = ExecLink::run(env, &id, start);
+        link.started();
+        env.wait_for_process("sleep 86571");
+        let mut go = ExecLink::run(env, &id, request(command(&["touch", "/tmp/go"])));
+        go.started();
+        let (ending, end) = link.end().unwrap();
+        assert_eq!((ending.reason(), ending.exit_code()), (Reason::BoxEnded, Some(9)));
+        assert_eq!(printed(env, &id, exec, end).0, "cleaning\ndone\n");
+        env.min(["wait", &id]).run().assert_code(0);
+    }
+
     /// A keeper that is killed leaves its execs lost, and nothing of them running.
     fn a_lost_keeper_leaves_lost_execs(env) {
         let id = env.detached("exec sleep 86570");
