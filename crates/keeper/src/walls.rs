@@ -136,7 +136,7 @@ const fn attack(name: &'static str, words: &'static str, walls: &'static [Wall])
 }
 
 /// All of them.
-pub const ATTACKS: [Attack; 15] = [
+pub const ATTACKS: [Attack; 16] = [
     attack("raw_socket", "root of a box opens a raw socket", &[Wall::Capabilities]),
     attack(
         "user_namespace",
@@ -191,6 +191,11 @@ pub const ATTACKS: [Attack; 15] = [
     attack(
         "joiner",
         "a process does the same to one that was made for the box and has not executed its program yet",
+        &[Wall::Hidden],
+    ),
+    attack(
+        "exec_joiner",
+        "a process does the same to one that enters its box, for an exec, and has not executed its program yet",
         &[Wall::Hidden],
     ),
     attack(

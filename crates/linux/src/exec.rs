@@ -50,6 +50,31 @@ impl Program {
         Ok(Self { argv, environment })
     }
 
+    /// The same from what [`Program::texts`] gave.
+    ///
+    /// # Errors
+    /// As [`Program::new`].
+    pub fn from_texts<'a>(
+        argv: impl Iterator<Item = &'a [u8]>,
+        environment: impl Iterator<Item = &'a [u8]>,
+    ) -> io::Result<Self> {
+        let argv: Vec<_> = argv.map(CString::new).collect::<Result<_, _>>()?;
+        let environment = environment.map(CString::new).collect::<Result<_, _>>()?;
+        if argv.is_empty() {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        Ok(Self { argv, environment })
+    }
+
+    /// Its arguments, and its environment as `NAME=value`.
+    #[must_use]
+    pub fn texts(&self) -> (Vec<&[u8]>, Vec<&[u8]>) {
+        (
+            self.argv.iter().map(|text| text.as_bytes()).collect(),
+            self.environment.iter().map(|text| text.as_bytes()).collect(),
+        )
+    }
+
     /// The program's name, for messages.
     #[must_use]
     pub fn name(&self) -> String {

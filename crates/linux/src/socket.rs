@@ -71,6 +71,58 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(usize, 
     Ok((message.bytes, passed))
 }
 
+/// The most descriptors that [`try_send_all`] passes with a message.
+pub const MOST_PASSED: usize = 8;
+
+/// Sends one message with several descriptors, at most [`MOST_PASSED`], if that needs no waiting.
+///
+/// # Errors
+/// What sendmsg(2) says: `EAGAIN` if the peer has much to read already, `EMSGSIZE` if the message is
+/// longer than the socket takes, `EPIPE` if the peer is gone.
+pub fn try_send_all(
+    socket: BorrowedFd<'_>,
+    bytes: &[u8],
+    passed: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_PASSED))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !ancillary.push(SendAncillaryMessage::ScmRights(passed)) {
+        return Err(io::Error::from_raw_os_error(libc::ENOBUFS));
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    rustix::io::retry_on_intr(|| {
+        rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, flags)
+    })?;
+    Ok(())
+}
+
+/// Receives one message and all descriptors that came with it. A length of zero is the end.
+///
+/// # Errors
+/// As [`receive`].
+pub fn receive_all(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_PASSED))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let message = rustix::io::retry_on_intr(|| {
+        rustix::net::recvmsg(
+            socket,
+            &mut [IoSliceMut::new(buffer)],
+            &mut ancillary,
+            RecvFlags::CMSG_CLOEXEC,
+        )
+    })?;
+    if message.flags.contains(rustix::net::ReturnFlags::TRUNC) {
+        return Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
+    }
+    let mut all = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(fds) = message {
+            all.extend(fds);
+        }
+    }
+    Ok((message.bytes, all))
+}
+
 /// The short path of a name in an open directory: `sun_path` holds 108 bytes (unix(7)), a state
 /// directory may be deeper.
 fn short_path(directory: BorrowedFd<'_>, name: &str) -> PathBuf {

@@ -12,6 +12,7 @@ use minimal_linux::fork::{Forked, exit_now, fork};
 use minimal_proto::Signal;
 use minimal_proto::ending::StartFault;
 
+use super::door::Door;
 use super::joiner::{self, ENTER_DIRECTORY, Order, STEPS};
 use super::{BirthError, at};
 use crate::assemble::GivenMounts;
@@ -26,10 +27,13 @@ const ABOUT_TO_EXEC: u8 = 2;
 const STEP_FAILED: u8 = 3;
 const EXEC_FAILED: u8 = 4;
 const PLAN_FAILED: u8 = 5;
+const JOINER: u8 = 6;
 
 /// What joiner and program say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Report {
+    /// The process that enters the box is made, by somebody else than the keeper.
+    Joiner(i32),
     /// The program's process is made.
     Pid(i32),
     /// Everything but the exec is done.
@@ -52,6 +56,7 @@ pub(super) enum Failure {
 impl Report {
     pub(super) fn encode(self) -> Record {
         let (tag, detail, number) = match self {
+            Self::Joiner(pid) => (JOINER, 0, pid),
             Self::Pid(pid) => (PID, 0, pid),
             Self::AboutToExec => (ABOUT_TO_EXEC, 0, 0),
             Self::Failed(Failure::Step(number, errno)) => {
@@ -81,6 +86,7 @@ impl Report {
         let [tag, detail, number @ ..] = record;
         let number = i32::from_le_bytes(number);
         Some(match tag {
+            JOINER => Self::Joiner(number),
             PID => Self::Pid(number),
             ABOUT_TO_EXEC => Self::AboutToExec,
             STEP_FAILED => Self::Failed(Failure::Step(usize::from(detail), number)),
@@ -114,7 +120,8 @@ struct Words {
 /// A program on its way in.
 #[derive(Debug)]
 pub(crate) struct Entering {
-    joiner: Child,
+    /// The process that enters the box, once it is ours and known.
+    joiner: Option<Child>,
     reader: PipeReader,
     /// A record that has not come whole: the kernel keeps records whole, so this is for a pipe that
     /// somebody else writes to.
@@ -163,6 +170,22 @@ impl Entering {
         Self::fork(order, deadline, |writer| joiner::enter_the_box(init, order, streams, writer))
     }
 
+    /// The same, by way of the door.
+    ///
+    /// # Errors
+    /// What [`Door::send`] says.
+    pub(super) fn through(
+        door: &Door,
+        order: &Order<'_>,
+        streams: [BorrowedFd<'_>; 3],
+        deadline: Instant,
+    ) -> io::Result<Self> {
+        let (reader, writer) = io::pipe()?;
+        rustix::io::ioctl_fionbio(&reader, true)?;
+        door.send(order, streams, writer.as_fd())?;
+        Ok(Self::new(None, reader, order, deadline))
+    }
+
     fn fork(
         order: &Order<'_>,
         deadline: Instant,
@@ -171,21 +194,31 @@ impl Entering {
         let (reader, writer) = io::pipe().map_err(at("make a pipe"))?;
         rustix::io::ioctl_fionbio(&reader, true)
             .map_err(|errno| at("make a pipe")(errno.into()))?;
-        let joiner = match fork().map_err(at("make the process that enters the box"))? {
+        match fork().map_err(at("make the process that enters the box"))? {
             Forked::Child => {
+                // The last one is the keeper's: without it, nobody hears us.
+                drop(reader);
                 let failure = join(&writer);
                 joiner::write(&writer, Report::Failed(failure));
                 exit_now(127)
             }
-            Forked::Parent(child) => child,
-        };
+            Forked::Parent(joiner) => Ok(Self::new(Some(joiner), reader, order, deadline)),
+        }
+    }
+
+    fn new(
+        joiner: Option<Child>,
+        reader: PipeReader,
+        order: &Order<'_>,
+        deadline: Instant,
+    ) -> Self {
         let words = Words {
             program: shortened(order.program.name()),
             path: order.path.to_vec(),
             working_directory: order.working_directory.to_owned(),
             steps: order.steps.iter().map(ToString::to_string).collect(),
         };
-        Ok(Self {
+        Self {
             joiner,
             reader,
             part: Vec::new(),
@@ -195,7 +228,7 @@ impl Entering {
             deadline,
             look_at: Instant::now() + LOOK_EVERY,
             words,
-        })
+        }
     }
 
     /// When [`Entering::fault`] may have something to say.
@@ -236,6 +269,8 @@ impl Entering {
                 let report = Report::decode(*record);
                 self.part = rest.to_vec();
                 match report {
+                    // One that cannot be watched has ended, and is reaped when nobody knows it.
+                    Some(Report::Joiner(pid)) => self.joiner = Child::adopt(pid).ok(),
                     Some(Report::Pid(pid)) => self.process = Some(Child::adopt(pid)),
                     Some(Report::AboutToExec) => self.about_to_exec = true,
                     Some(Report::Failed(failure)) => self.failure = Some(failure),
@@ -265,8 +300,10 @@ impl Entering {
 
     fn end(self, error: Option<BirthError>) -> Entered {
         // A joiner that hangs must not outlive the attempt; one that has ended takes no harm.
-        self.joiner.signal(Signal::KILL).ok();
-        let mut leftovers = vec![self.joiner];
+        let mut leftovers: Vec<Child> = self.joiner.into_iter().collect();
+        for joiner in &leftovers {
+            joiner.signal(Signal::KILL).ok();
+        }
         let process = self.process.transpose();
         let outcome = match (process, error) {
             (Ok(Some(process)), None) => Ok(process),
@@ -384,6 +421,7 @@ mod tests {
     #[test]
     fn reports_travel_whole() {
         let reports = [
+            Report::Joiner(2),
             Report::Pid(4_194_304),
             Report::AboutToExec,
             Report::Failed(Failure::Step(4, 2)),

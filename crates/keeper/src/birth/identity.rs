@@ -35,6 +35,12 @@ pub(super) struct Identity {
     gid_outside: u32,
 }
 
+/// What a user of a box may do beyond what every user may.
+pub(super) fn capabilities_of(uid: u32) -> CapabilitySet {
+    let of_root = OF_ROOT.iter().filter(|_| uid == 0);
+    of_root.fold(CapabilitySet::empty(), |all, (one, _)| all | *one)
+}
+
 impl Identity {
     /// Finds the user that a spec names, among those that the box knows.
     pub(super) fn find(user: &str, accounts: &Accounts, users: Users) -> Result<Self, BirthError> {
@@ -64,13 +70,7 @@ impl Identity {
         self.account.uid == 0
     }
 
-    /// What it may do beyond what every user may.
-    pub(super) fn capabilities(&self) -> CapabilitySet {
-        let of_root = OF_ROOT.iter().filter(|_| self.is_root());
-        of_root.fold(CapabilitySet::empty(), |all, (one, _)| all | *one)
-    }
-
-    /// The same by name.
+    /// What it may do beyond what every user may, by name.
     pub(super) fn capability_names(&self) -> Vec<String> {
         OF_ROOT.iter().filter(|_| self.is_root()).map(|(_, name)| (*name).to_owned()).collect()
     }

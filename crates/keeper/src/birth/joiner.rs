@@ -9,11 +9,11 @@ use minimal_linux::exec::Program;
 use minimal_linux::fork::{Network, exit_now, fork_sibling};
 use minimal_linux::seccomp::Filter;
 use minimal_linux::{Child, creds, fds, landlock, limits, namespaces, signals};
-use minimal_store::hook::Ahead;
+use minimal_store::hook::{self, Ahead};
 use rustix::thread::CapabilitySet;
 
 use super::entering::{Failure, Report};
-use super::identity::Identity;
+use super::identity::capabilities_of;
 use crate::assemble::{Assembly, GivenMounts};
 use crate::limits::Cgroups;
 use crate::plan::Step;
@@ -29,6 +29,8 @@ pub(super) const STEPS: [&str; 7] = [
     "drop privileges",
     "enter the box's control groups",
 ];
+/// The number of the one of [`STEPS`] in which a process is made.
+pub(super) const MAKE_PROCESS: usize = 2;
 /// The one of [`STEPS`] that depends on what was asked for.
 pub(super) const ENTER_DIRECTORY: &str = "enter the working directory";
 
@@ -43,8 +45,9 @@ pub(super) struct Order<'a> {
     pub(super) steps: &'a [Step],
     /// Where it starts.
     pub(super) working_directory: &'a Path,
-    /// As whom.
-    pub(super) identity: &'a Identity,
+    /// As whom: ids of the box.
+    pub(super) uid: u32,
+    pub(super) gid: u32,
     /// Whose network the box is in.
     pub(super) network: Network,
     /// What it may not ask of the kernel.
@@ -53,10 +56,8 @@ pub(super) struct Order<'a> {
     pub(super) init_id: u32,
     /// How many processes its user may have, where no control group says.
     pub(super) process_limit: Option<u64>,
-    /// Whose control groups it is to be in, if the keeper itself may have left them.
+    /// Whose control groups it is to be in, if whoever is forked for it may not be.
     pub(super) cgroups: Option<&'a Cgroups>,
-    /// Passed right before the exec.
-    pub(super) inside: &'a Ahead,
 }
 
 fn step(number: usize) -> impl FnOnce(io::Error) -> Failure {
@@ -73,13 +74,14 @@ pub(super) fn begin_the_box(
     writer: &PipeWriter,
 ) -> Failure {
     failure((|| {
+        let inside = hook::ahead("keeper.birth.inside");
         // Before the first moment in which anything in the box could see us.
         walls::hide().map_err(step(0))?;
         namespaces::join(init, order.network).map_err(step(1))?;
         finish(order, given)?;
         make_sibling(writer)?;
         become_user(order)?;
-        execute(order, streams, writer)
+        execute(order, streams, (writer, &inside))
     })())
 }
 
@@ -95,11 +97,12 @@ pub(super) fn enter_the_box(
             // First: from inside there is no way to them.
             cgroups.step_in().map_err(step(6))?;
         }
+        let inside = hook::ahead("keeper.exec.inside");
         let [stdin, stdout, stderr] = streams;
         // Nobody could look at them in us, and nobody needs to try. Our copies of what the keeper
         // holds would also hide from others that it has closed its own.
         let mut needed = vec![stdin, stdout, stderr, writer.as_fd(), init.as_fd()];
-        needed.extend(order.inside.fds());
+        needed.extend(inside.fds());
         fds::close_all_except(&needed).map_err(step(0))?;
         walls::hide().map_err(step(0))?;
         namespaces::join(init, order.network).map_err(step(1))?;
@@ -111,7 +114,7 @@ pub(super) fn enter_the_box(
         // With room for ourselves, who count until the child is made.
         limits::set_for_box(order.process_limit.map(|limit| limit.saturating_add(1)));
         make_sibling(writer)?;
-        execute(order, streams, writer)
+        execute(order, streams, (writer, &inside))
     })())
 }
 
@@ -124,7 +127,7 @@ fn failure(outcome: Result<std::convert::Infallible, Failure>) -> Failure {
 
 /// Makes a child of the keeper's, in which this returns. The joiner says its pid and ends.
 fn make_sibling(writer: &PipeWriter) -> Result<(), Failure> {
-    if let Some(pid) = fork_sibling().map_err(step(2))? {
+    if let Some(pid) = fork_sibling().map_err(step(MAKE_PROCESS))? {
         write(writer, Report::Pid(pid));
         exit_now(0);
     }
@@ -148,9 +151,8 @@ fn finish(order: &Order<'_>, given: GivenMounts) -> Result<(), Failure> {
 }
 
 fn become_user(order: &Order<'_>) -> Result<(), Failure> {
-    let account = &order.identity.account;
     walls::give_up_groups()
-        .and_then(|_kept| creds::become_user(account.uid, account.gid))
+        .and_then(|_kept| creds::become_user(order.uid, order.gid))
         // The change of user made us visible again.
         .and_then(|_done| walls::hide())
         .map_err(step(3))
@@ -160,7 +162,7 @@ fn become_user(order: &Order<'_>) -> Result<(), Failure> {
 fn execute(
     order: &Order<'_>,
     streams: [BorrowedFd<'_>; 3],
-    writer: &PipeWriter,
+    (writer, inside): (&PipeWriter, &Ahead),
 ) -> Result<std::convert::Infallible, Failure> {
     // Its own session and group: a signal for it reaches it and its children, and nobody else.
     rustix::process::setsid().map_err(|error| step(3)(error.into()))?;
@@ -172,7 +174,7 @@ fn execute(
         walls::close_on_exec()?;
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         limits::set_for_box(order.process_limit);
-        let capabilities = order.identity.capabilities();
+        let capabilities = capabilities_of(order.uid);
         signals::reset();
         if Wall::Capabilities.stands() {
             creds::drop_privileges(capabilities, capabilities)?;
@@ -191,12 +193,15 @@ fn execute(
         }
     };
     privileges().map_err(step(5))?;
-    order.inside.pass();
-    write(writer, Report::AboutToExec);
+    inside.pass();
+    if !write(writer, Report::AboutToExec) {
+        // It was given up, or there is no keeper: nothing is executed of which nobody knows.
+        exit_now(127);
+    }
     Err(Failure::Exec(order.program.execute(order.path)))
 }
 
-/// Says something to the keeper. Without one there is nobody to tell, and the box ends with it.
-pub(super) fn write(mut writer: &PipeWriter, report: Report) {
-    writer.write_all(&report.encode()).ok();
+/// Says something to the keeper. Whether somebody was there to hear it.
+pub(super) fn write(mut writer: &PipeWriter, report: Report) -> bool {
+    writer.write_all(&report.encode()).is_ok()
 }

@@ -11,6 +11,7 @@
 //! The keeper is the kernel's parent of init and entrypoint, so it reads how both ended itself.
 
 mod blank;
+mod door;
 mod entering;
 mod given;
 mod identity;
@@ -40,6 +41,7 @@ use minimal_proto::spec::{EnvSource, NetworkMode, Workspace};
 use minimal_store::{BoxDir, LifeLock, hook};
 
 pub(crate) use blank::Blank;
+pub(crate) use door::Door;
 pub(crate) use entering::{Entered, Entering};
 use identity::Identity;
 use workspace::Meanwhile;
@@ -155,20 +157,19 @@ pub(crate) fn give_birth<'a>(
     let Filters { every, bind } = &nursery.filters;
     // The repository of a bound worktree is bound as well.
     let filters = if given.workspace == Workspace::Bind { vec![bind, every] } else { vec![every] };
-    let inside = hook::ahead("keeper.birth.inside");
     let order = joiner::Order {
         program: &program,
         path: &path,
         steps: &plan.steps,
         working_directory: &plan.working_directory,
-        identity: &identity,
+        uid: identity.account.uid,
+        gid: identity.account.gid,
         network,
         filters: &filters,
         init_id: nursery.users.init_id(),
         process_limit: limits.process_limit,
         // They have it from us, who are in them still.
         cgroups: None,
-        inside: &inside,
     };
     let process_limit = limits.process_limit;
     // The last moment in which nothing of the command has run.

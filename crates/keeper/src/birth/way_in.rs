@@ -1,18 +1,20 @@
 //! What it takes to run a further program in a box: the same as for its entrypoint, but for the
 //! values that were given to that one alone.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use minimal_linux::Child;
+use minimal_linux::exec::Program;
 use minimal_linux::fork::Network;
+use minimal_linux::seccomp::Filter;
 use minimal_proto::exec::ExecCommand;
 use minimal_proto::keeper::Start;
 use minimal_proto::spec::{EnvSource, Workspace};
 use minimal_proto::{BoxId, BoxName, ByteString};
-use minimal_store::hook;
 use std::collections::BTreeMap;
 
+use super::door::Door;
 use super::entering::Entering;
 use super::identity::Identity;
 use super::joiner::Order;
@@ -23,6 +25,7 @@ use crate::plan::{self, WORKBENCH, base_environment};
 use crate::policy::Filters;
 use crate::shared_root::SharedRoot;
 use crate::streams::Ends;
+use crate::users::BOX_USER;
 
 /// How long entering the box and executing the program may take. A process in the box can stop the
 /// one that enters (it may be the same user's), so this is what somebody waits at most for that.
@@ -80,7 +83,7 @@ impl<'a> WayIn<'a> {
     pub(crate) fn enter(
         &self,
         init: &Child,
-        cgroups: &Cgroups,
+        (cgroups, door): (&Cgroups, Option<&Door>),
         command: &ExecCommand,
         values: &BTreeMap<String, ByteString>,
     ) -> Result<(Entering, Ends), BirthError> {
@@ -106,24 +109,54 @@ impl<'a> WayIn<'a> {
             working_directory.push(cwd.as_os_str());
         }
         let pipes = Pipes::new(command.input, &identity).map_err(at("make pipes"))?;
-        let Filters { every, bind } = &self.nursery.filters;
-        let filters =
-            if self.workspace == Workspace::Bind { vec![bind, every] } else { vec![every] };
+        let filters = self.filters();
         let order = Order {
             program: &program,
             path: &path,
+            uid: identity.account.uid,
+            gid: identity.account.gid,
+            ..self.order(&program, &working_directory, &filters)
+        };
+        let deadline = Instant::now() + LIMIT;
+        // Who cannot be let in that way, for whatever reason, gets in without.
+        let through = door
+            .map(|door| Entering::through(door, &order, pipes.inner(), deadline))
+            .and_then(Result::ok);
+        let entering = match through {
+            Some(entering) => entering,
+            None => {
+                let order = Order { cgroups: Some(cgroups), ..order };
+                Entering::enter_the_box(init, &order, pipes.inner(), deadline)?
+            }
+        };
+        Ok((entering, pipes.into_outer()))
+    }
+
+    /// What its programs may not ask of the kernel.
+    pub(super) fn filters(&self) -> Vec<&'a Filter> {
+        let Filters { every, bind } = &self.nursery.filters;
+        if self.workspace == Workspace::Bind { vec![bind, every] } else { vec![every] }
+    }
+
+    /// What all programs that get in have in common.
+    pub(super) fn order<'o>(
+        &'o self,
+        program: &'o Program,
+        working_directory: &'o Path,
+        filters: &'o [&'o Filter],
+    ) -> Order<'o> {
+        Order {
+            program,
+            path: &[],
             steps: &[],
-            working_directory: &working_directory,
-            identity: &identity,
+            working_directory,
+            uid: BOX_USER,
+            gid: BOX_USER,
             network: self.network,
-            filters: &filters,
+            filters,
             init_id: self.nursery.users.init_id(),
             process_limit: self.process_limit,
-            cgroups: Some(cgroups),
-            inside: &hook::ahead("keeper.exec.inside"),
-        };
-        let entering =
-            Entering::enter_the_box(init, &order, pipes.inner(), Instant::now() + LIMIT)?;
-        Ok((entering, pipes.into_outer()))
+            cgroups: None,
+        }
     }
 }

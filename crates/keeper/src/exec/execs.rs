@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use minimal_linux::Child;
 use minimal_proto::exec::ExecEnd;
 use minimal_proto::keeper::{ExecStanding, FromKeeper};
-use minimal_proto::{BoxId, ErrorBody, ErrorCode, ExecId};
+use minimal_proto::{BoxId, ErrorBody, ErrorCode, ExecId, Signal};
 use minimal_store::exec_dir::Unsaved;
 use minimal_store::hook;
 use rustix::process::{Resource, getrlimit};
 
 use super::{Exec, ExecSlots, RETRY, Stage};
-use crate::birth::WayIn;
+use crate::birth::{Door, WayIn};
 use crate::control::Connection;
 use crate::limits::Cgroups;
 use crate::saving::FAREWELL;
@@ -19,6 +19,10 @@ use crate::watch::{Slot, Watch, Woken};
 
 /// How long a key outlives its exec.
 const KEY_KEPT: Duration = Duration::from_secs(60);
+
+/// How long the door of a box is kept open that nobody enters: a person comes back within that, and a
+/// box that nobody comes back to gets the memory back.
+const DOOR_KEPT: Duration = Duration::from_secs(5 * 60);
 
 /// Descriptors that an exec takes at most: its directory, three of its log, two processes, three
 /// pipes, one for the report of its start, and two connections.
@@ -40,6 +44,8 @@ pub(crate) struct Execs<'a> {
     pub(crate) listed: u64,
     /// The box is being ended: nothing more is run.
     pub(crate) closed: bool,
+    /// The way in for who comes next, and when it is closed if nobody does.
+    door: Option<(Door, Option<Instant>)>,
     finished: Vec<Finished>,
     leftovers: Vec<Child>,
     farewells: Vec<(Connection, Instant)>,
@@ -82,6 +88,7 @@ impl<'a> Execs<'a> {
             live: Vec::new(),
             listed: 0,
             closed: false,
+            door: None,
             finished: Vec::new(),
             leftovers: Vec::new(),
             farewells: Vec::new(),
@@ -168,6 +175,39 @@ impl<'a> Execs<'a> {
         }
     }
 
+    /// The door, if it is open.
+    pub(crate) fn door(&self) -> Option<&Door> {
+        self.door.as_ref().map(|(door, _)| door)
+    }
+
+    /// Keeps a door open to a box that is entered: the next who comes gets in at once.
+    pub(crate) fn keep_door(&mut self, init: &Child, cgroups: &Cgroups) {
+        if !cgroups.are_left() {
+            return;
+        }
+        let until = Instant::now().checked_add(DOOR_KEPT);
+        if let Some((_, kept_until)) = &mut self.door {
+            *kept_until = until;
+            return;
+        }
+        // Without one everybody gets in as the first did.
+        if let Ok(door) = Door::open(&self.way_in, init, cgroups) {
+            cgroups.make_room(true);
+            self.door = Some((door, until));
+        }
+    }
+
+    /// Closes it, if it is time to, or has ended.
+    pub(crate) fn close_door(&mut self, now: Instant, cgroups: &Cgroups) {
+        let is_due = |(door, until): &mut (Door, Option<Instant>)| {
+            until.is_some_and(|at| at <= now) || door.has_ended()
+        };
+        if let Some((door, _)) = self.door.take_if(is_due) {
+            self.reap_later(vec![door.close()]);
+            cgroups.make_room(false);
+        }
+    }
+
     /// Takes one in, with the connection that asked for it.
     pub(crate) fn take(&mut self, mut exec: Exec, connection: Option<Connection>) {
         exec.connections.extend(connection);
@@ -238,7 +278,8 @@ impl<'a> Execs<'a> {
     /// When [`Execs::serve`] has something to do.
     pub(crate) fn due(&self) -> Option<Instant> {
         let own = self.live.iter().filter_map(Exec::due);
-        own.chain(self.farewells.iter().map(|(_, until)| *until)).min()
+        let door = self.door.iter().filter_map(|(_, until)| *until);
+        own.chain(self.farewells.iter().map(|(_, until)| *until)).chain(door).min()
     }
 
     /// Takes what their children have left to be reaped.
@@ -253,7 +294,7 @@ impl<'a> Execs<'a> {
     /// Pids of all children of ours that are an exec's.
     pub(crate) fn pids(&self) -> impl Iterator<Item = i32> {
         let own = self.live.iter().filter_map(Exec::child_pid);
-        own.chain(self.leftovers.iter().map(Child::pid))
+        own.chain(self.leftovers.iter().map(Child::pid)).chain(self.door().map(Door::pid))
     }
 
     /// Everything in the box is being signalled.
@@ -340,8 +381,14 @@ impl<'a> Execs<'a> {
         }
     }
 
-    /// Sends what waits to those that were told, for at most so long.
+    /// Sends what waits to those that were told, for at most so long, and ends what is left of ours.
     pub(crate) fn finish(&mut self, limit: Duration) {
+        let door = self.door.take().map(|(door, _)| door.close());
+        for mut process in std::mem::take(&mut self.leftovers).into_iter().chain(door) {
+            process.signal(Signal::KILL).ok();
+            // It is outside of the box, and not in a directory or mount that could hold it.
+            process.reap().ok();
+        }
         for (connection, _) in self.farewells.drain(..) {
             connection.finish(limit);
         }

@@ -83,7 +83,10 @@ impl Keeper<'_> {
         let cgroups = &self.hosted.cgroups;
         let entered = hook::point("keeper.exec.before_enter")
             .map_err(|error| BirthError::new("enter the box", &error))
-            .and_then(|()| self.execs.way_in.enter(init, cgroups, command, &start.values));
+            .and_then(|()| {
+                let way = (cgroups, self.execs.door());
+                self.execs.way_in.enter(init, way, command, &start.values)
+            });
         let (entering, ends) = match entered {
             Ok((entering, ends)) => (Ok(entering), ends),
             Err(error) => (Err(error), Ends::default()),
@@ -99,7 +102,20 @@ impl Keeper<'_> {
             Err(error) => Exec::failed(terms, dir, streams, &error),
         };
         self.execs.take(exec, connection.take());
+        self.was_entered = true;
         Ok(())
+    }
+
+    /// Opens a door to a box that execs enter, and closes it when they do not. Not while one is being
+    /// sent in: what it was given is not to be in the memory of a process that lasts.
+    pub(super) fn mind_the_door(&mut self) {
+        self.execs.close_door(std::time::Instant::now(), &self.hosted.cgroups);
+        if std::mem::take(&mut self.was_entered)
+            && !self.execs.closed
+            && let Some(init) = &self.init
+        {
+            self.execs.keep_door(init, &self.hosted.cgroups);
+        }
     }
 
     /// Tells of what has become of execs in this turn: starts, endings, faults.

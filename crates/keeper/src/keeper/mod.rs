@@ -68,6 +68,8 @@ pub(crate) struct Keeper<'a> {
     oom_unknown: Option<String>,
     /// Init is to end once nothing is left in the box, which it has not been told yet.
     ends_when_empty: bool,
+    /// An exec was sent into the box in this turn.
+    was_entered: bool,
     /// What is announced once the first turn is over.
     birth: Option<(u32, Enforcement)>,
 }
@@ -110,6 +112,7 @@ impl<'a> Keeper<'a> {
             oom_kills: 0,
             oom_unknown: None,
             ends_when_empty: false,
+            was_entered: false,
             birth: Some((start.life, newborn.enforcement)),
         })
     }
@@ -194,6 +197,7 @@ impl<'a> Keeper<'a> {
         self.streams.take_due(now);
         self.let_init_end();
         self.follow_execs();
+        self.mind_the_door();
         self.streams.tell(&mut self.peers.connections);
         self.peers.greeting.execs = Some(self.execs.ids());
         self.ladder.end().is_some()

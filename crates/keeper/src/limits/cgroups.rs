@@ -142,6 +142,19 @@ impl Cgroups {
         }
     }
 
+    /// Whether there are groups that this process has left, which whoever is forked now is not in.
+    pub(crate) fn are_left(&self) -> bool {
+        self.came_from.is_empty() && (self.ram.is_ok() || self.pids.is_ok())
+    }
+
+    /// Makes room for one more of ours beside the box, or takes it away. What fails leaves the box
+    /// with one process less.
+    pub(crate) fn make_room(&self, for_one: bool) {
+        if let Ok(group) = &self.pids {
+            group.limit_pids(self.pids_max.saturating_add(INIT + u64::from(for_one))).ok();
+        }
+    }
+
     /// For a child of this process that is to be part of the box: it is in the groups already as long
     /// as this process is. Usually takes milliseconds otherwise ([`Cgroup::enter`]).
     ///

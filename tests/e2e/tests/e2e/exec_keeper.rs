@@ -84,6 +84,45 @@ for_each_kind_of_user! {
         assert!(!file.contains("its own"), "{file}");
     }
 
+    /// Whoever enters is in the box's control groups, whether or not its keeper still is, and whether or
+    /// not somebody was there before.
+    fn an_exec_is_in_the_boxs_control_groups(env) {
+        let id = quiet_box(env);
+        let groups = |beginning: &str| {
+            let pid = env.wait_for_process(beginning).pid;
+            std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap()
+        };
+        let own = groups("sleep 86570");
+        let keeper = env.keeper(&id).pid;
+        let outside = std::fs::read_to_string("/proc/self/cgroup").unwrap();
+        if own != outside {
+            wait_until("the keeper has left", LIMIT, || {
+                let now = std::fs::read_to_string(format!("/proc/{keeper}/cgroup")).unwrap();
+                if now == own { Err(now) } else { Ok(()) }
+            });
+        }
+        for (name, argument) in [("the first", "86571"), ("by the door", "86572"), ("again", "86573")] {
+            let mut link = ExecLink::run(env, &id, request(command(&["sleep", argument])));
+            link.started();
+            assert_eq!(groups(&format!("sleep {argument}")), own, "{name}");
+            if own != outside {
+                wait_until("the door is in its place", LIMIT, || {
+                    let now = groups("min-door");
+                    if now == own { Ok(()) } else { Err(now) }
+                });
+            }
+        }
+        if own != outside {
+            // One that is gone costs nobody the way in.
+            env.wait_for_process("min-door").kill();
+            let mut link = ExecLink::run(env, &id, request(command(&["sleep", "86574"])));
+            link.started();
+            assert_eq!(groups("sleep 86574"), own, "without a door");
+        }
+        env.min(["stop", "--force", &id]).run().assert_code(0);
+        env.wait_for_no_process("min-door");
+    }
+
     /// Another user of the box, where it has several.
     fn another_user_of_the_box(env) {
         let id = quiet_box(env);

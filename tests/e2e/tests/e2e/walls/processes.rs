@@ -33,6 +33,36 @@ print "@saw\n";"#
 
 const EVERYTHING: &str = "exe memory environment descriptors root trace\n";
 
+/// Where an exec's process is last before it executes its program.
+const EXEC_INSIDE: &str = "keeper.exec.inside";
+
+/// Perl for the pid of the newest process in the box but the one that asks.
+const NEWEST: &str = "opendir(my $proc, '/proc'); my ($p) = sort { $b <=> $a } grep { /^\\d+$/ && $_ > 1 && $_ != $$ } readdir $proc; $p += 0;";
+
+/// An exec that waits where it has become one of the box's processes.
+struct WaitingExec {
+    held: Held,
+    run: Running,
+}
+
+impl WaitingExec {
+    fn new(env: &TestEnv, id: &str) -> Self {
+        let before = env.hooks().hits().iter().filter(|hit| *hit == EXEC_INSIDE).count();
+        let pause = env.hooks().pause(EXEC_INSIDE);
+        let run = env.min(["exec", id, "--", "echo", "up"]).spawn();
+        let held = pause.reached();
+        wait_until("it is inside", LIMIT, || {
+            let hits = env.hooks().hits();
+            if hits.iter().filter(|hit| *hit == EXEC_INSIDE).count() > before {
+                Ok(())
+            } else {
+                Err(hits)
+            }
+        });
+        Self { held, run }
+    }
+}
+
 /// A box whose entrypoint's process waits where it has become one of the box's.
 struct Waiting {
     held: Held,
@@ -110,6 +140,39 @@ for_each_kind_of_user! {
             drop(waiting.held);
         }
         env.run(["echo", "up"]).run().assert_code(0).assert_stdout("up\n");
+    }
+
+    /// What will be an exec, and is ours until then; from the box that it enters, by its strongest user.
+    fn exec_joiner(env) {
+        let user = strongest(env);
+        let look = |env: &TestEnv| {
+            let id = env.min(["run", "-d", "-u", user, "--", "sleep", "86580"]).run().word().to_owned();
+            let waiting = WaitingExec::new(env, &id);
+            let script = look_script(NEWEST);
+            let saw = env.min(["exec", &id, "--", "perl", "-e", &script]).run();
+            waiting.held.release();
+            waiting.run.wait().assert_code(0).assert_stdout("up\n");
+            saw
+        };
+        let (up, down) = attack(env, &["hidden"], look);
+        up.assert_code(0).assert_stdout("\n");
+        down.assert_code(0).assert_stdout(EVERYTHING);
+    }
+
+    /// Killed or stopped from within the box before it executes: a start that failed, at once, and
+    /// nobody else's.
+    fn exec_joiner_killed_or_stopped(env) {
+        let id = env.detached("exec sleep 86580");
+        for (signal, what) in [("KILL", "killed"), ("STOP", "stopped")] {
+            let waiting = WaitingExec::new(env, &id);
+            let script = format!("{NEWEST} $p && kill('{signal}', $p)");
+            env.min(["exec", &id, "--", "perl", "-e", &script]).run().assert_code(0);
+            let output = waiting.run.wait();
+            output.assert_code(125).assert_stdout("");
+            output.assert_stderr_has(what);
+            drop(waiting.held);
+        }
+        env.min(["exec", &id, "--", "echo", "up"]).run().assert_code(0).assert_stdout("up\n");
     }
 
     /// Our executable, where its owner is somebody in a box.
