@@ -5,6 +5,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod exec;
 pub mod gate;
 
+pub use exec::Execs;
 pub use gate::Gate;

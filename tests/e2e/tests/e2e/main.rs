@@ -38,7 +38,19 @@ mod ending_file;
 #[cfg(test)]
 mod etc;
 #[cfg(test)]
+mod exec;
+#[cfg(test)]
+mod exec_clients;
+#[cfg(test)]
+mod exec_endings;
+#[cfg(test)]
+mod exec_faults;
+#[cfg(test)]
 mod exec_keeper;
+#[cfg(test)]
+mod exec_many;
+#[cfg(test)]
+mod exec_restart;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]

@@ -15,6 +15,7 @@ use super::{LiveExec, actor};
 use crate::boxes::Live;
 use crate::boxes::link::{Link, LinkError};
 use crate::boxes::view::View;
+use crate::hooks;
 
 /// How long a keeper that answers may take to run a command. It bounds each step itself.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -71,7 +72,9 @@ pub(crate) async fn start(
     let request_digest = key.is_some().then(|| digest(&command));
     let id = ExecId::from_uuid(Uuid::now_v7());
     let start = ExecStart { exec: id, command, values, idempotency_key: key, request_digest };
+    pass("daemon.exec.before_ask").await?;
     link.send(&ToKeeper::Exec(Box::new(start)));
+    pass("daemon.exec.after_asked").await?;
     let standing = standing(&live, &mut link).await?;
     let repeated = standing.exec != id;
     let exec = match repeated {
@@ -88,6 +91,7 @@ pub(crate) async fn start(
             }
         }
     }
+    pass("daemon.exec.after_started").await?;
     Ok(Started { exec, repeated })
 }
 
@@ -114,6 +118,12 @@ async fn standing(live: &Live, link: &mut Link) -> Result<ExecStanding, ErrorBod
             _ = looks.tick() => live.line.probe(),
         }
     }
+}
+
+async fn pass(point: &'static str) -> Result<(), ErrorBody> {
+    hooks::pass(point).await.map_err(|error| {
+        ErrorBody::new(ErrorCode::Internal, format!("pass a fault point: {error}"))
+    })
 }
 
 /// Refuses what no keeper could run.
