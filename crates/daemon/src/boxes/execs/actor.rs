@@ -13,7 +13,7 @@ use tracing::Instrument as _;
 use super::look::read_end;
 use super::{LiveExec, start};
 use crate::boxes::Live;
-use crate::boxes::actor::{HELLO_LIMIT, LOOK_AGAIN};
+use crate::boxes::actor::LOOK_AGAIN;
 use crate::boxes::flow::{Flow, Outcome};
 use crate::boxes::line::{Line, Whose};
 use crate::boxes::link::{Link, LinkError};
@@ -81,7 +81,7 @@ pub(super) async fn serve(
 /// Connects to the keeper of a box, which says who it is.
 ///
 /// # Errors
-/// It does not, within [`HELLO_LIMIT`].
+/// It does not.
 pub(super) async fn connect(live: &Live) -> Result<(Link, Hello), LinkError> {
     let greeting = async {
         let mut link = loop {
@@ -97,7 +97,7 @@ pub(super) async fn connect(live: &Live) -> Result<(Link, Hello), LinkError> {
         let hello = link.hello(live.id).await?;
         Ok((link, hello))
     };
-    tokio::time::timeout(HELLO_LIMIT, greeting).await.unwrap_or(Err(LinkError::Silent))
+    start::unless_silent(live, greeting).await
 }
 
 /// Joins the execs that a keeper has named and that have no actor yet.
@@ -151,17 +151,14 @@ async fn ask_to_join(live: &Live, id: ExecId) -> Result<(Link, ExecStanding), Er
     link.send(&ToKeeper::JoinExec { exec: id });
     let answered = async {
         loop {
-            match link.next().await {
-                Ok(FromKeeper::Exec(standing)) => return Ok(standing),
-                Ok(FromKeeper::Refused { error }) => return Err(error),
-                Ok(_) => {}
-                Err(error) => return Err(start::unreachable(live, &error)),
+            match link.next().await? {
+                FromKeeper::Exec(standing) => return Ok(Ok(standing)),
+                FromKeeper::Refused { error } => return Ok(Err(error)),
+                _ => {}
             }
         }
     };
-    let standing = tokio::time::timeout(HELLO_LIMIT, answered)
-        .await
-        .unwrap_or_else(|_elapsed| Err(start::unreachable(live, &LinkError::Silent)))?;
+    let standing = start::unless_silent(live, answered).await.map_err(unreachable)??;
     Ok((link, standing))
 }
 

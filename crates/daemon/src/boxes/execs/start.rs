@@ -20,6 +20,9 @@ use crate::hooks;
 /// How long a keeper that answers may take to run a command. It bounds each step itself.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
+/// How long a keeper that seems silent has in any case.
+const PATIENCE: Duration = Duration::from_millis(2_500);
+
 /// How often a keeper that has not answered yet is looked after.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -97,23 +100,53 @@ pub(crate) async fn start(
 
 /// The keeper's answer. One that is silent is given up, and runs nothing once it wakes.
 async fn standing(live: &Live, link: &mut Link) -> Result<ExecStanding, ErrorBody> {
-    let until = tokio::time::Instant::now() + START_LIMIT;
+    let answered = async {
+        loop {
+            match link.next().await {
+                Ok(FromKeeper::Exec(standing)) => return Ok(Ok(standing)),
+                Ok(FromKeeper::Refused { error }) => return Ok(Err(error)),
+                // What it says before is about its box, which another connection hears too.
+                Ok(_) => {}
+                Err(error) => return Ok(Err(unanswered(live, &error))),
+            }
+        }
+    };
+    unless_silent(live, answered).await.unwrap_or_else(|error| Err(unreachable(live, &error)))
+}
+
+/// Waits for something of a keeper, for as long as the box's own connection shows that it is there: one
+/// with hundreds of commands to run may take its time, and one that is stopped is noticed within 3 s.
+///
+/// # Errors
+/// It is silent.
+pub(super) async fn unless_silent<T>(
+    live: &Live,
+    answer: impl Future<Output = Result<T, LinkError>>,
+) -> Result<T, LinkError> {
+    let begun = tokio::time::Instant::now();
     let mut looks = tokio::time::interval(LOOK);
     let mut view = live.view.clone();
+    // When a keeper that seems silent is taken to be; looked at by the other arm until then.
+    let mut patience = None;
+    let mut actor_lives = true;
+    tokio::pin!(answer);
     loop {
         tokio::select! {
             biased;
-            message = link.next() => match message {
-                Ok(FromKeeper::Exec(standing)) => return Ok(standing),
-                Ok(FromKeeper::Refused { error }) => return Err(error),
-                Ok(_) => {}
-                Err(error) => return Err(unanswered(live, &error)),
-            },
-            _ = view.wait_for(|view| view.fault.is_some()) => {
-                return Err(unreachable(live, &LinkError::Silent));
+            answer = &mut answer => return answer,
+            faulty = view.wait_for(|view| view.fault.is_some()), if patience.is_none() && actor_lives => {
+                match faulty {
+                    // It may have been silent before, and be just about to answer.
+                    Ok(_) => patience = Some(begun + PATIENCE),
+                    // The box has ended: its keeper closes the connection, or answers.
+                    Err(_closed) => actor_lives = false,
+                }
             }
-            () = tokio::time::sleep_until(until) => {
-                return Err(unreachable(live, &LinkError::Silent));
+            () = tokio::time::sleep_until(patience.unwrap_or(begun + START_LIMIT)) => {
+                if patience.is_none() || live.view.borrow().fault.is_some() {
+                    return Err(LinkError::Silent);
+                }
+                patience = None;
             }
             _ = looks.tick() => live.line.probe(),
         }
