@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use minimal_proto::spec::DEFAULT_USER;
 use minimal_proto::stream::Stream;
 use minimal_proto::{BoxName, Signal, State};
 
@@ -22,6 +21,26 @@ pub struct Cli {
     pub command: Command,
 }
 
+impl Cli {
+    /// Reads the words of a command line, the program's among them.
+    ///
+    /// # Errors
+    /// What clap says.
+    pub fn read(words: &[OsString]) -> Result<Self, clap::Error> {
+        let mut cli = Self::try_parse_from(words)?;
+        if let Command::Run(args)
+        | Command::Box { verb: BoxVerb::Run(args) }
+        | Command::Task { verb: TaskVerb::Run(args) } = &mut cli.command
+        {
+            // Everything from the first word of `argv` on is `argv`, so that what stands before it is
+            // the one place where the dashes can be. No option takes them for its value.
+            let before = words.len().checked_sub(args.argv.len() + 1);
+            args.is_command = before.is_some_and(|before| words[before] == "--");
+        }
+        Ok(cli)
+    }
+}
+
 /// Options of every command.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Options of every command")]
@@ -31,8 +50,8 @@ pub struct Global {
     pub directory: Option<PathBuf>,
     /// How data is printed; with json and jsonl an error is an object too
     #[arg(short, long, global = true, value_name = "FORMAT", value_enum)]
-    #[arg(default_value_t = Format::Table, hide_default_value = true)]
-    pub output: Format,
+    #[arg(default_value_t = OutputArg::Table, hide_default_value = true)]
+    pub output: OutputArg,
     /// Never ask a question (also off a terminal)
     #[arg(long, global = true)]
     pub no_input: bool,
@@ -49,7 +68,7 @@ pub struct Global {
 }
 
 /// How data is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// For people
     Table,
@@ -57,6 +76,33 @@ pub enum Format {
     Json,
     /// One JSON value a line
     Jsonl,
+}
+
+/// `--output`: a format, or one that only specs have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OutputArg {
+    /// For people
+    Table,
+    /// One JSON value; of output, and of events that are followed, one a line
+    Json,
+    /// One JSON value a line
+    Jsonl,
+    /// Only of `min box spec`
+    Toml,
+    /// Only of `min box spec`
+    Yaml,
+}
+
+impl OutputArg {
+    /// The format of everything that is no spec.
+    #[must_use]
+    pub const fn format(self) -> Format {
+        match self {
+            Self::Json => Format::Json,
+            Self::Jsonl => Format::Jsonl,
+            Self::Table | Self::Toml | Self::Yaml => Format::Table,
+        }
+    }
 }
 
 /// When to use colour.
@@ -73,7 +119,7 @@ pub enum Color {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a command in a fresh box
+    /// Run a task, or any command, in a fresh box
     Run(Box<RunArgs>),
     /// Run a command in a box that runs
     Exec(Box<ExecArgs>),
@@ -102,6 +148,20 @@ pub enum Command {
         #[command(subcommand)]
         verb: BoxVerb,
     },
+    /// Tasks of the project
+    #[command(visible_alias = "tasks", subcommand_required = true, arg_required_else_help = true)]
+    Task {
+        /// What to do.
+        #[command(subcommand)]
+        verb: TaskVerb,
+    },
+    /// Types of boxes
+    #[command(visible_alias = "types", subcommand_required = true, arg_required_else_help = true)]
+    Type {
+        /// What to do.
+        #[command(subcommand)]
+        verb: TypeVerb,
+    },
     /// The daemon and its machine
     #[command(visible_alias = "hosts", subcommand_required = true, arg_required_else_help = true)]
     Host {
@@ -116,6 +176,12 @@ pub enum Command {
     /// Print the names of boxes, for completion scripts: at once, or nothing
     #[command(name = "__boxes", hide = true)]
     BoxNames,
+    /// Print the names of tasks, or the arguments of one, for completion scripts
+    #[command(name = "__tasks", hide = true)]
+    TaskNames {
+        /// Whose arguments.
+        task: Option<String>,
+    },
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -123,10 +189,56 @@ pub enum Command {
     },
 }
 
+/// Verbs of `min task`.
+#[derive(Debug, Subcommand)]
+pub enum TaskVerb {
+    /// Run a task in a fresh box
+    Run(Box<RunArgs>),
+    /// List the tasks that the project declares
+    #[command(visible_alias = "ls")]
+    List,
+    /// Print what a box has printed
+    Logs(LogsArgs),
+    /// Wait until boxes have ended, and return the worst status
+    Wait(WaitArgs),
+    /// End boxes: TERM to every process, then KILL
+    Stop(StopArgs),
+    /// Remove boxes: their records, logs and files
+    Rm(RemoveArgs),
+}
+
+/// Verbs of `min type`.
+#[derive(Debug, Subcommand)]
+pub enum TypeVerb {
+    /// List types of boxes, and where each is defined
+    #[command(visible_alias = "ls")]
+    List,
+    /// Show what a type defaults to and what it allows
+    Show {
+        /// Which
+        #[arg(value_name = "TYPE")]
+        name: String,
+    },
+}
+
+/// Options of `min box spec`.
+#[derive(Debug, Args)]
+pub struct SpecArgs {
+    /// An entry of the project, or a box
+    #[arg(value_name = "ENTRY|BOX", value_parser = address)]
+    pub address: String,
+    /// Name for each value the layer, file and line that has set it
+    #[arg(long)]
+    pub explain: bool,
+    /// Arguments of the entry
+    #[arg(value_name = "--ARGUMENT VALUE", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub words: Vec<String>,
+}
+
 /// Verbs of `min box`.
 #[derive(Debug, Subcommand)]
 pub enum BoxVerb {
-    /// Run a command in a fresh box
+    /// Run a task, or any command, in a fresh box
     Run(Box<RunArgs>),
     /// Run a command in a box that runs
     Exec(Box<ExecArgs>),
@@ -141,6 +253,8 @@ pub enum BoxVerb {
     Show(ShowArgs),
     /// Print what a box has printed
     Logs(LogsArgs),
+    /// Print the spec of an entry as it would be run, or of a box as it was made
+    Spec(SpecArgs),
     /// Wait until boxes have ended, and return the worst status
     Wait(WaitArgs),
     /// Print what has happened to a box
@@ -176,7 +290,9 @@ pub struct HostStopArgs {
 /// Options of `min run`.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch that a person gives")]
-#[command(override_usage = "min run [OPTIONS] -- <COMMAND> [ARGUMENT]...")]
+#[command(
+    override_usage = "min run [OPTIONS] <TASK> [--ARGUMENT VALUE]...\n       min run [OPTIONS] -- <COMMAND> [ARGUMENT]..."
+)]
 pub struct RunArgs {
     /// Print the box's id and leave it running
     #[arg(short, long)]
@@ -191,9 +307,8 @@ pub struct RunArgs {
     #[arg(short, long, value_name = "DIR")]
     pub workdir: Option<OsString>,
     /// As whom: `box`, `root`, another name of the box's, or a uid
-    #[arg(short, long, value_name = "USER", default_value = DEFAULT_USER)]
-    #[arg(hide_default_value = true)]
-    pub user: String,
+    #[arg(short, long, value_name = "USER")]
+    pub user: Option<String>,
     /// Name the box; without one it is named after its program
     #[arg(long, allow_hyphen_values = true)]
     pub name: Option<BoxName>,
@@ -215,9 +330,9 @@ pub struct RunArgs {
     /// Make the box's system of this directory, with the box's changes in a layer of its own
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub rootfs: Option<PathBuf>,
-    /// What network the box has
-    #[arg(long, value_name = "MODE", value_enum, default_value_t = NetworkArg::None)]
-    pub network: NetworkArg,
+    /// What network the box has; without it none
+    #[arg(long, value_name = "MODE", value_enum)]
+    pub network: Option<NetworkArg>,
     /// Give the command no input
     #[arg(long)]
     pub no_stdin: bool,
@@ -227,12 +342,12 @@ pub struct RunArgs {
     /// Print what would be set up, and run nothing
     #[arg(long, conflicts_with_all = ["detach", "ending_file", "ending_fd"])]
     pub explain: bool,
-    /// Words before `--`, which mean nothing yet: kept to say so.
-    #[arg(hide = true, value_name = "WORD")]
-    pub words: Vec<OsString>,
-    /// The program and its arguments, never a shell line
-    #[arg(last = true, value_name = "COMMAND")]
+    /// A task and its arguments; behind two dashes a program and its own, never a shell line
+    #[arg(value_name = "TASK|COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
     pub argv: Vec<OsString>,
+    /// Whether two dashes stand before `argv`.
+    #[arg(skip)]
+    pub is_command: bool,
 }
 
 /// Options of `min exec`.

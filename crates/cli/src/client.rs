@@ -3,12 +3,11 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use clap::error::ErrorKind;
 use minimal_proto::{ErrorCode, Signal};
 use tokio::runtime::Runtime;
 
-use crate::args::{Cli, Color, Format, Global};
+use crate::args::{Cli, Color, Global, OutputArg};
 use crate::commands;
 use crate::context::Context;
 use crate::ending_file::EndingFile;
@@ -24,7 +23,7 @@ pub fn main(words: &[OsString]) -> ExitCode {
     // told, instead of our end.
     minimal_linux::signals::ignore(Signal::XFSZ);
     let env = Env::read();
-    let exit = match Cli::try_parse_from(words) {
+    let exit = match Cli::read(words) {
         Ok(cli) => {
             let context = Context::new(&cli.global, env);
             carry_out(&context, cli)
@@ -56,7 +55,10 @@ fn carry_out(context: &Context, cli: Cli) -> Exit {
         Err(failure) => return told(context, &said(failure)),
     };
     let outcome = event_loop().map_err(said).and_then(|runtime| {
-        in_runtime(runtime, commands::dispatch(context, cli.command, &mut ending))
+        in_runtime(
+            runtime,
+            commands::dispatch(context, cli.command, cli.global.output, &mut ending),
+        )
     });
     let exit = match outcome {
         Ok(exit) => exit,
@@ -152,9 +154,9 @@ fn options<'a>(words: impl Iterator<Item = &'a OsString>, color: Color) -> Globa
             })
     };
     let output = match (given("json"), given("jsonl")) {
-        (_, true) => Format::Jsonl,
-        (true, false) => Format::Json,
-        (false, false) => Format::Table,
+        (_, true) => OutputArg::Jsonl,
+        (true, false) => OutputArg::Json,
+        (false, false) => OutputArg::Table,
     };
     Global { directory: None, output, no_input: true, color, verbose: false, quiet: false }
 }

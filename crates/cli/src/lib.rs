@@ -26,6 +26,7 @@ pub mod exit;
 pub mod home_program;
 pub mod output;
 pub mod project;
+pub mod project_file;
 mod reference;
 pub mod repository;
 pub mod run;

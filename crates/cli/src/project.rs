@@ -9,11 +9,13 @@ use minimal_proto::ErrorCode;
 use minimal_proto::api::FileId;
 
 use crate::error::Failure;
+use crate::project_file;
 
 /// Where the caller is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Project {
-    /// The root: of a version-controlled tree, else the working directory.
+    /// The root: where `minimal.toml` is, else that of a version-controlled tree, else the working
+    /// directory.
     pub root: PathBuf,
     /// The working directory, below the root or the root itself.
     pub directory: PathBuf,
@@ -52,6 +54,9 @@ impl Project {
     /// of everything in it.
     #[must_use]
     pub fn of(directory: &Path, home: Option<&Path>) -> Self {
+        if let Some((root, _)) = project_file::find(directory, home) {
+            return Self { root, directory: directory.to_owned() };
+        }
         let root = directory
             .ancestors()
             .take_while(|candidate| !home.is_some_and(|home| home.starts_with(candidate)))

@@ -110,19 +110,37 @@ fn push_verbs(page: &mut String, noun: &clap::Command, name: &str) {
         called.next().map(clap::Command::get_name)
     };
     let verbs = || noun.get_subcommands().filter(|verb| verb.get_name() != "help");
-    if name == "min box" {
+    // What a shortcut of the same name does is described there; `show` of something else is not it.
+    let is_short = |verb: &clap::Command| {
+        let same = shortcut(verb).and_then(|short| root.find_subcommand(short));
+        same.filter(|same| is_alike(same, verb)).map(clap::Command::get_name)
+    };
+    if verbs().any(|verb| is_short(verb).is_some()) {
         page.push_str("| verb | the same as |\n|---|---|\n");
-        for (verb, short) in verbs().filter_map(|verb| Some((verb, shortcut(verb)?))) {
-            row(
-                page,
-                &[&format!("`{name} {}`", verb.get_name()), &format!("`{root_name} {short}`")],
-            );
+        for verb in verbs() {
+            if let Some(short) = is_short(verb) {
+                row(
+                    page,
+                    &[&format!("`{name} {}`", verb.get_name()), &format!("`{root_name} {short}`")],
+                );
+            }
         }
         page.push('\n');
     }
-    for verb in verbs().filter(|verb| name != "min box" || shortcut(verb).is_none()) {
+    for verb in verbs().filter(|verb| is_short(verb).is_none()) {
         push_command(page, verb, name);
     }
+}
+
+/// Whether two commands take the same arguments.
+fn is_alike(one: &clap::Command, other: &clap::Command) -> bool {
+    let own = |command: &clap::Command| {
+        let arguments = command
+            .get_arguments()
+            .filter(|argument| !argument.is_global_set() && argument.get_id() != "help");
+        arguments.map(|argument| argument.get_id().to_string()).collect::<Vec<_>>()
+    };
+    own(one) == own(other)
 }
 
 fn push_about(page: &mut String, command: &clap::Command) {

@@ -15,12 +15,30 @@ fn the_model_is_consistent() {
 
 #[test]
 fn a_commands_own_options_stay_its_own() {
-    let cli =
-        Cli::try_parse_from(["min", "run", "-q", "--", "ls", "-la", "--", "-o", "json"]).unwrap();
+    let cli = read(&["run", "-q", "--", "ls", "-la", "--", "-o", "json"]);
     let Command::Run(args) = cli.command else { panic!("it is a run") };
     assert_eq!(args.argv, ["ls", "-la", "--", "-o", "json"]);
-    assert!(args.words.is_empty());
-    assert!(cli.global.quiet);
+    assert!(args.is_command && cli.global.quiet);
+    let Command::Run(args) = read(&["run", "--", "--", "x"]).command else { panic!("it is a run") };
+    assert_eq!(args.argv, ["--", "x"]);
+    assert!(args.is_command);
+}
+
+fn read(words: &[&str]) -> Cli {
+    let words: Vec<_> = ["min"].iter().chain(words).map(Into::into).collect();
+    Cli::read(&words).unwrap()
+}
+
+#[test]
+fn what_is_behind_a_tasks_name_is_the_tasks() {
+    for name in ["test", "help", "run"] {
+        let words = [name, "--filter", "x y", "-q", "--detach", "--", "-o", "json", "--help"];
+        let line = ["run", "-d", "--ram", "64MiB"].into_iter().chain(words);
+        let cli = read(&line.collect::<Vec<_>>());
+        let Command::Run(args) = cli.command else { panic!("it is a run") };
+        assert_eq!(args.argv, words);
+        assert!(args.detach && !cli.global.quiet && !args.is_command);
+    }
 }
 
 #[test]
@@ -56,7 +74,7 @@ fn the_tree_of_commands() {
     tree(&Cli::command(), 0, &mut text);
     insta::assert_snapshot!(text, @r"
     min            Runs commands in isolated boxes that outlive whoever started them, and tells how they ended
-      run          Run a command in a fresh box
+      run          Run a task, or any command, in a fresh box
       exec         Run a command in a box that runs
       attach       Watch a box's output, from its beginning to its end, and write its input
       ls           List boxes of this project, newest first
@@ -68,18 +86,29 @@ fn the_tree_of_commands() {
       kill         Send one signal to the command of boxes
       rm           Remove boxes: their records, logs and files
       box          Everything about boxes
-        run        Run a command in a fresh box
+        run        Run a task, or any command, in a fresh box
         exec       Run a command in a box that runs
         attach     Watch a box's output, from its beginning to its end, and write its input
         list       List boxes of this project, newest first
         execs      List what was run in a box with `min exec`, newest first
         show       Show the record of a box, or of an exec in it
         logs       Print what a box has printed
+        spec       Print the spec of an entry as it would be run, or of a box as it was made
         wait       Wait until boxes have ended, and return the worst status
         events     Print what has happened to a box
         stop       End boxes: TERM to every process, then KILL
         kill       Send one signal to the command of boxes
         rm         Remove boxes: their records, logs and files
+      task         Tasks of the project
+        run        Run a task in a fresh box
+        list       List the tasks that the project declares
+        logs       Print what a box has printed
+        wait       Wait until boxes have ended, and return the worst status
+        stop       End boxes: TERM to every process, then KILL
+        rm         Remove boxes: their records, logs and files
+      type         Types of boxes
+        list       List types of boxes, and where each is defined
+        show       Show what a type defaults to and what it allows
       host         The daemon and its machine
         show       Show the daemon, its boxes by state, and whether it can isolate
         stop       Stop the daemon; boxes run on

@@ -21,6 +21,10 @@ pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 pub struct CreateBox {
     /// The complete spec.
     pub spec: Spec,
+    /// The digest that the client has of it: SHA-256 of its bytes in the form of RFC 8785, base64url
+    /// without padding. The daemon has its own, and refuses a box whose two differ.
+    #[serde(default)]
+    pub digest: Option<String>,
     /// A value for each variable whose source is `given`. In memory only: never stored or logged.
     #[serde(default)]
     pub values: BTreeMap<String, ByteString>,
@@ -99,6 +103,12 @@ pub struct BoxRecord {
     pub ended_at: Option<Timestamp>,
     /// How many lives it has had.
     pub lives: u32,
+    /// The digest of its spec as the daemon has it; null in records of earlier builds.
+    #[serde(default)]
+    pub spec_digest: Option<String>,
+    /// The same as the client that made it had it; null if it has sent none.
+    #[serde(default)]
+    pub client_digest: Option<String>,
     /// Always `none` for now.
     pub identity: String,
     /// The program, for listings; never its arguments.

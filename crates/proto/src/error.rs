@@ -62,6 +62,12 @@ codes! {
     BadRequest = "bad_request", http 400, exit 2, retry false;
     /// The spec cannot be run by any host: a key is missing or contradicts another.
     InvalidSpec = "invalid_spec", http 400, exit 2, retry false;
+    /// A file of settings is wrong: the message names file, line and key.
+    InvalidConfig = "invalid_config", http 400, exit 3, retry false;
+    /// A value of the spec is one that its type does not allow.
+    ConstraintViolation = "constraint_violation", http 400, exit 3, retry false;
+    /// The spec is not the one whose digest the client has sent.
+    DigestMismatch = "digest_mismatch", http 409, exit 1, retry false;
     /// The caller is not the daemon's user.
     Forbidden = "forbidden", http 403, exit 5, retry false;
     /// What the spec asks for is refused by a rule.

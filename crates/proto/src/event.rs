@@ -72,6 +72,12 @@ pub struct Created {
     /// SHA-256 (hex) of the request's body without values, to tell a repeat from another request.
     #[serde(default)]
     pub request_digest: Option<String>,
+    /// The digest of its spec, as the daemon has it. Absent in journals of earlier builds.
+    #[serde(default)]
+    pub spec_digest: Option<String>,
+    /// The same as the client had it, if it has sent one.
+    #[serde(default)]
+    pub client_digest: Option<String>,
 }
 
 /// Data of `started`.

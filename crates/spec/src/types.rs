@@ -75,10 +75,7 @@ pub fn builtin(builtin: Builtin) -> TypeInfo {
         Builtin::Task => (
             None,
             "A command that runs once.",
-            &[
-                (&["files", "workspace"], json!("overlay")),
-                (&["execution", "on_oom"], json!("end_box")),
-            ],
+            &[(&["files", "workspace"], json!("overlay"))],
             vec![constraint("pty_enabled", json!(false))],
         ),
         Builtin::Session => (

@@ -36,6 +36,8 @@ pub(crate) fn created() -> Created {
         remove: false,
         idempotency_key: None,
         request_digest: None,
+        spec_digest: None,
+        client_digest: None,
     }
 }
 

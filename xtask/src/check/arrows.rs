@@ -12,7 +12,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("minimal-linux", &["minimal-proto"]),
     ("minimal-store", &["minimal-linux", "minimal-proto"]),
     ("minimal-keeper", &["minimal-linux", "minimal-proto", "minimal-store"]),
-    ("minimal-daemon", &["minimal-keeper", "minimal-linux", "minimal-proto", "minimal-store"]),
+    (
+        "minimal-daemon",
+        &["minimal-keeper", "minimal-linux", "minimal-proto", "minimal-spec", "minimal-store"],
+    ),
     ("minimal-sdk", &["minimal-proto"]),
     (
         "minimal-cli",
@@ -22,6 +25,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "minimal-linux",
             "minimal-proto",
             "minimal-sdk",
+            "minimal-spec",
             "minimal-store",
         ],
     ),

@@ -15,13 +15,16 @@ mod remove;
 mod run;
 mod several;
 mod show;
+mod spec;
 mod stop;
+mod task;
+mod types;
 mod version;
 mod wait;
 
 pub(crate) use doctor::with_cause as with_kernels_cause;
 
-use crate::args::{BoxVerb, Command, EndingArgs, HostVerb};
+use crate::args::{BoxVerb, Command, EndingArgs, HostVerb, OutputArg, TaskVerb, TypeVerb};
 use crate::context::Context;
 use crate::ending_file::EndingFile;
 use crate::error::Failure;
@@ -31,8 +34,12 @@ use crate::exit::Exit;
 #[must_use]
 pub fn ending_args(command: &Command) -> Option<&EndingArgs> {
     match command {
-        Command::Run(args) | Command::Box { verb: BoxVerb::Run(args) } => Some(&args.ending),
-        Command::Wait(args) | Command::Box { verb: BoxVerb::Wait(args) } => Some(&args.ending),
+        Command::Run(args)
+        | Command::Box { verb: BoxVerb::Run(args) }
+        | Command::Task { verb: TaskVerb::Run(args) } => Some(&args.ending),
+        Command::Wait(args)
+        | Command::Box { verb: BoxVerb::Wait(args) }
+        | Command::Task { verb: TaskVerb::Wait(args) } => Some(&args.ending),
         Command::Exec(args) | Command::Box { verb: BoxVerb::Exec(args) } => Some(&args.ending),
         Command::Attach(args) | Command::Box { verb: BoxVerb::Attach(args) } => Some(&args.ending),
         _ => None,
@@ -47,6 +54,7 @@ pub fn is_run(command: &Command) -> bool {
         Command::Run(_)
             | Command::Exec(_)
             | Command::Box { verb: BoxVerb::Run(_) | BoxVerb::Exec(_) }
+            | Command::Task { verb: TaskVerb::Run(_) }
     )
 }
 
@@ -57,9 +65,26 @@ pub fn is_run(command: &Command) -> bool {
 pub async fn dispatch(
     context: &Context,
     command: Command,
+    output: OutputArg,
     ending: &mut EndingFile,
 ) -> Result<Exit, Failure> {
+    if let OutputArg::Toml | OutputArg::Yaml = output
+        && !matches!(command, Command::Box { verb: BoxVerb::Spec(_) })
+    {
+        return Err(Failure::usage("-o toml and -o yaml are of `min box spec` alone"));
+    }
     let command = match command {
+        Command::Box { verb: BoxVerb::Spec(args) } => {
+            return spec::run(context, &args, output).await;
+        }
+        Command::Task { verb } => match verb {
+            TaskVerb::Run(args) => Command::Run(args),
+            TaskVerb::List => return task::list(context),
+            TaskVerb::Logs(args) => Command::Logs(args),
+            TaskVerb::Wait(args) => Command::Wait(args),
+            TaskVerb::Stop(args) => Command::Stop(args),
+            TaskVerb::Rm(args) => Command::Rm(args),
+        },
         Command::Box { verb } => match verb {
             BoxVerb::Run(args) => Command::Run(args),
             BoxVerb::Exec(args) => Command::Exec(args),
@@ -73,6 +98,7 @@ pub async fn dispatch(
             BoxVerb::Stop(args) => Command::Stop(args),
             BoxVerb::Kill(args) => Command::Kill(args),
             BoxVerb::Rm(args) => Command::Rm(args),
+            BoxVerb::Spec(_) => unreachable!("carried out above"),
         },
         other => other,
     };
@@ -93,7 +119,12 @@ pub async fn dispatch(
         Command::Doctor => doctor::run(context).await,
         Command::Version => version::run(context).await,
         Command::BoxNames => box_names::run(context).await,
+        Command::TaskNames { task } => task::names(context, task.as_deref()),
+        Command::Type { verb: TypeVerb::List } => types::list(context),
+        Command::Type { verb: TypeVerb::Show { name } } => types::show(context, &name),
         Command::Completions { shell } => completions::run(context, shell),
-        Command::Box { .. } => unreachable!("replaced by its shortcut above"),
+        Command::Box { .. } | Command::Task { .. } => {
+            unreachable!("replaced by its shortcut above")
+        }
     }
 }

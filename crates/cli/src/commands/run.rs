@@ -12,6 +12,8 @@ use crate::ending_file::EndingFile;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::home_program;
+use crate::project::Project;
+use crate::project_file;
 use crate::run::{self, Attended, Created, Signals, address};
 
 /// Runs a command in a fresh box.
@@ -20,7 +22,13 @@ pub(super) async fn run(
     args: &RunArgs,
     ending_file: &mut EndingFile,
 ) -> Result<Exit, Failure> {
-    let request = run::request(context, args).map_err(run::nothing_was_run)?;
+    let project = Project::find(context.home().as_deref());
+    let file = project_file::load(context, project.as_ref()).map_err(run::nothing_was_run)?;
+    if let Some(help) = run::help(args, &file).map_err(run::nothing_was_run)? {
+        context.printer.data(help.as_bytes())?;
+        return Ok(Exit::Done);
+    }
+    let request = run::request(context, args, &file, project).map_err(run::nothing_was_run)?;
     if args.explain {
         return explain(context, &request);
     }

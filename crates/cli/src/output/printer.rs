@@ -40,10 +40,10 @@ impl Printer {
             (true, _) => Talk::Quiet,
             (_, true) => Talk::Verbose,
             // A program reads errors there, and nothing else.
-            _ if global.output != Format::Table => Talk::Quiet,
+            _ if global.output.format() != Format::Table => Talk::Quiet,
             _ => Talk::Normal,
         };
-        Self { format: global.output, talk, color }
+        Self { format: global.output.format(), talk, color }
     }
 
     /// How data is printed.

@@ -1,18 +1,17 @@
 //! From the command line to a box.
 
-use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use minimal_proto::api::{BoxRecord, CreateBox, StartOptions};
-use minimal_proto::spec::{EnvSource, Max, NetworkMode, Rootfs, Workspace};
-use minimal_proto::{ByteString, ErrorCode, Signal, Spec};
+use minimal_proto::spec::Workspace;
+use minimal_proto::{ErrorCode, Signal};
 use minimal_sdk::{CallError, Client};
 use uuid::Uuid;
 
+use super::plan::{self, What};
 use super::{Signals, input, workspace};
-use crate::args::{NetworkArg, RunArgs};
+use crate::args::RunArgs;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -37,30 +36,34 @@ pub struct Created {
 ///
 /// # Errors
 /// A mistake of usage, or something that is refused.
-pub fn request(context: &Context, args: &RunArgs) -> Result<CreateBox, Failure> {
-    let exec = command(args)?;
-    let values = variables::collect(&args.env_file, &args.env, &context.env)?;
+pub fn request(
+    context: &Context,
+    args: &RunArgs,
+    file: &minimal_spec::Project,
+    project: Option<Project>,
+) -> Result<CreateBox, Failure> {
+    let mut values = variables::collect(&args.env_file, &args.env, &context.env)?;
     let home = context.home();
-    let project = Project::find(home.as_deref());
     if project.is_none() {
         context.printer.warn("the working directory is gone: the box belongs to no project");
     }
-    let mut spec = Spec::task(exec);
-    spec.identity.name.clone_from(&args.name);
-    spec.execution.env = values.keys().map(|name| (name.clone(), EnvSource::Given)).collect();
-    spec.execution.timeout_ms = args.timeout.map(milliseconds);
-    spec.execution.cwd = args.workdir.clone().map(ByteString::from);
-    spec.execution.user.clone_from(&args.user);
-    spec.machine.ram.max = args.ram.map_or(Max::Auto, Max::At);
-    spec.machine.pids.max = args.pids.map_or(Max::Auto, Max::At);
-    spec.network.mode = match args.network {
-        NetworkArg::None => NetworkMode::None,
-        NetworkArg::HostIp => NetworkMode::HostIp,
+    let what = plan::what(args, file, &values)?;
+    let expanded = plan::expand(file, &what)?;
+    plan::inherit(context, &expanded, &mut values)?;
+    let inherit_cwd = expanded.inherit_cwd;
+    let begins_here = matches!(what, What::Command(_)) || inherit_cwd;
+    let mut spec = expanded.spec;
+    let wish = workspace::Wish {
+        workspace: std::mem::replace(&mut spec.files.workspace, Workspace::None),
+        insists: spec.files.workspace_required || args.workspace.is_some(),
+        begins_here,
     };
-    if let Some(rootfs) = &args.rootfs {
-        spec.files.rootfs = Rootfs::Path(directory(rootfs)?.into_os_string().into());
+    workspace::choose(context, &wish, project.as_ref(), home.as_deref(), &mut spec)?;
+    let below = project.as_ref().and_then(Project::below_root);
+    if let Some(below) = below.filter(|_| inherit_cwd && spec.execution.cwd.is_none()) {
+        let below = below.display();
+        context.printer.note(&format!("The task starts in /workbench: the box has no `{below}`."));
     }
-    workspace::choose(context, args.workspace, project.as_ref(), home.as_deref(), &mut spec)?;
     // Its path may lead elsewhere for the daemon: see `StartOptions::project`.
     let is_given = spec.files.workspace != Workspace::None;
     let project_file = project.as_ref().filter(|_| is_given).and_then(Project::file);
@@ -69,41 +72,16 @@ pub fn request(context: &Context, args: &RunArgs) -> Result<CreateBox, Failure> 
         .map_err(|error| Failure::new(ErrorCode::InvalidSpec, error.to_string()))?;
     let input = !args.detach && !args.no_stdin && input::is_worth_reading();
     let start = StartOptions { input, pin: !args.detach, remove: args.rm, project: project_file };
-    Ok(CreateBox { spec, values, start })
+    let digest = Some(minimal_spec::digest(&spec));
+    Ok(CreateBox { spec, digest, values, start })
 }
 
-/// The argv. Words before `--` are kept for names of tasks, of which there are none yet.
-fn command(args: &RunArgs) -> Result<Vec<ByteString>, Failure> {
-    if args.words.is_empty() && !args.argv.is_empty() {
-        return Ok(args.argv.iter().cloned().map(ByteString::from).collect());
-    }
-    let words: Vec<&OsStr> = args.words.iter().chain(&args.argv).map(OsString::as_os_str).collect();
-    if words.is_empty() {
-        return Err(Failure::usage("there is no command to run")
-            .hint("write it behind two dashes: `min run -- <command>`"));
-    }
-    let shown: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-    let shown: String = shown.join(" ").chars().take(200).collect();
-    Err(Failure::usage(format!(
-        "`{}` is no option, and a command stands behind two dashes",
-        args.words.first().map(|word| word.to_string_lossy()).unwrap_or_default()
-    ))
-    .hint(format!("write `min run -- {shown}`")))
-}
-
-/// The directory that a path names, in full.
-fn directory(path: &Path) -> Result<PathBuf, Failure> {
-    let refused = |why: &dyn std::fmt::Display| {
-        Failure::usage(format!("--rootfs {}: {why}", path.display()))
-            .hint("name a directory that holds a whole system, with its own /bin and /lib")
-    };
-    let real = path.canonicalize().map_err(|error| refused(&error))?;
-    if real.is_dir() { Ok(real) } else { Err(refused(&"it is not a directory")) }
-}
-
-/// Whole milliseconds, at least one: a limit of nothing is no limit.
-pub(super) fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).max(1)
+/// The help of the task that is asked about, if one is.
+///
+/// # Errors
+/// There is no such task.
+pub fn help(args: &RunArgs, file: &minimal_spec::Project) -> Result<Option<String>, Failure> {
+    Ok(plan::asks_for_help(args, file)?.map(plan::help))
 }
 
 /// Makes the box and starts it.
@@ -233,11 +211,5 @@ mod tests {
         let failure = Failure::new(ErrorCode::Interrupted, "x");
         let failure = nothing_was_run(failure.exit(Exit::Interrupted(Signal::INT)));
         assert_eq!(failure.exit.status(), 130);
-    }
-
-    #[test]
-    fn a_timeout_is_never_rounded_to_none() {
-        assert_eq!(milliseconds(Duration::from_nanos(1)), 1);
-        assert_eq!(milliseconds(Duration::from_millis(1500)), 1500);
     }
 }

@@ -6,7 +6,8 @@ use minimal_proto::{ByteString, ErrorCode, Signal};
 use minimal_sdk::{CallError, Client};
 use uuid::Uuid;
 
-use super::create::{milliseconds, nothing_was_run};
+use super::create::nothing_was_run;
+use super::plan::milliseconds;
 use super::{Signals, input};
 use crate::args::ExecArgs;
 use crate::context::Context;

@@ -14,12 +14,13 @@ mod create;
 mod exec;
 mod foreground;
 mod input;
+mod plan;
 mod relay;
 mod signals;
 mod workspace;
 mod writer;
 
-pub use create::{Created, request};
+pub use create::{Created, help, request};
 pub(crate) use exec::{create_exec, exec_request};
 pub use foreground::{Attended, attend};
 pub(crate) use foreground::{Joined, Role, address, attend_to, unknown};
@@ -27,3 +28,4 @@ pub(crate) use input::is_worth_reading;
 pub use signals::Signals;
 
 pub(crate) use create::{create, nothing_was_run};
+pub(crate) use plan::{is_task, usage};

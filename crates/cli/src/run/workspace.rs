@@ -5,34 +5,42 @@ use std::path::Path;
 use minimal_proto::spec::{self, Workspace};
 use minimal_proto::{ByteString, ErrorCode, Spec};
 
-use crate::args::WorkspaceArg;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::project::Project;
 use crate::repository::{self, Repository};
 
-/// Decides it, and says so where it is not what one would expect. Without a wish it is an overlay of
-/// the project, or none where the project is not one to give away.
+/// What is wanted.
+#[derive(Debug)]
+pub(super) struct Wish {
+    /// What is to be at `/workbench`.
+    pub(super) workspace: Workspace,
+    /// Whether nothing else will do.
+    pub(super) insists: bool,
+    /// Whether the command starts where the caller is, below the project.
+    pub(super) begins_here: bool,
+}
+
+/// Decides it, and says so where it is not what one would expect: none, where the project is not one to
+/// give away and nothing insists.
 ///
 /// # Errors
 /// What was asked for is refused.
 pub(super) fn choose(
     context: &Context,
-    asked: Option<WorkspaceArg>,
+    wish: &Wish,
     project: Option<&Project>,
     home: Option<&Path>,
     spec: &mut Spec,
 ) -> Result<(), Failure> {
-    let workspace = match asked {
-        None | Some(WorkspaceArg::Overlay) => Workspace::Overlay,
-        Some(WorkspaceArg::Copy) => Workspace::Copy,
-        Some(WorkspaceArg::Bind) => Workspace::Bind,
-        Some(WorkspaceArg::None) => return Ok(()),
-    };
+    let workspace = wish.workspace;
+    if workspace == Workspace::None {
+        return Ok(());
+    }
     let Some(project) = project else {
-        return match asked {
-            None => Ok(()),
-            Some(_) => Err(Failure::new(
+        return match wish.insists {
+            false => Ok(()),
+            true => Err(Failure::new(
                 ErrorCode::Refused,
                 format!(
                     "--workspace {}: there is no project, since the working directory is gone",
@@ -42,7 +50,8 @@ pub(super) fn choose(
         };
     };
     let state_dir = &context.paths()?.state_dir;
-    if asked.is_some() {
+    // The real tree is never given by half.
+    if wish.insists || workspace == Workspace::Bind {
         project.check_given(home, state_dir)?;
     } else if let Some(why) = project.why_not_given(home, state_dir) {
         let root = project.root.display();
@@ -52,9 +61,9 @@ pub(super) fn choose(
         return Ok(());
     }
     spec.files.workspace = workspace;
-    spec.files.workspace_required = asked.is_some();
+    spec.files.workspace_required = wish.insists;
     spec.files.repository = repository(context, &project.root, home, state_dir);
-    if spec.execution.cwd.is_none() {
+    if wish.begins_here && spec.execution.cwd.is_none() {
         spec.execution.cwd = project.below_root().map(Path::as_os_str).map(ByteString::from);
     }
     Ok(())

@@ -54,6 +54,15 @@ pub(crate) async fn create(
     request.spec.check(request.values.iter()).map_err(|error| {
         ErrorBody::new(ErrorCode::InvalidSpec, format!("the spec cannot be run: {error}"))
     })?;
+    let spec_digest = check_digest(&request)?;
+    minimal_spec::check_root(&request.spec).map_err(|violation| {
+        ErrorBody::new(
+            ErrorCode::ConstraintViolation,
+            format!("the spec cannot be run: {violation}"),
+        )
+        .with_detail("key", violation.path.as_str())
+        .with_detail("type", violation.type_name.as_str())
+    })?;
     unsupported::check(&request.spec)?;
     let pass = host.begin_birth()?;
     let key = key.map(|key| RequestKey { key, digest: digest(&request) });
@@ -85,7 +94,7 @@ pub(crate) async fn create(
             Err(error) => return Err(refusal(&error)),
         }
     };
-    let outcome = birth(Arc::clone(&host), request, key, reservation).await;
+    let outcome = birth(Arc::clone(&host), request, spec_digest, key, reservation).await;
     drop(pass);
     host.make_ahead();
     outcome
@@ -94,16 +103,23 @@ pub(crate) async fn create(
 async fn birth(
     host: Arc<Host>,
     request: CreateBox,
+    spec_digest: String,
     key: Option<RequestKey>,
     reservation: Reservation,
 ) -> Result<Outcome, ErrorBody> {
-    let CreateBox { spec, values, start } = request;
+    let CreateBox { spec, digest: client_digest, values, start } = request;
     let (id, name) = (reservation.id(), reservation.name().clone());
     let facts = Facts::from(&spec);
     let (idempotency_key, request_digest) =
         key.map(|RequestKey { key, digest }| (key, digest)).unzip();
-    let created =
-        Created { name: name.clone(), remove: start.remove, idempotency_key, request_digest };
+    let created = Created {
+        name: name.clone(),
+        remove: start.remove,
+        idempotency_key,
+        request_digest,
+        spec_digest: Some(spec_digest),
+        client_digest,
+    };
     let made = {
         let host = Arc::clone(&host);
         tokio::task::spawn_blocking(move || make(&host, id, spec, created))
@@ -306,6 +322,22 @@ fn not_made(dir: &BoxDir, error: &LaunchError, boot_id: &str) -> Keeper {
     }
 }
 
+/// The digest of the spec; if the client has sent one, it must be the same.
+fn check_digest(request: &CreateBox) -> Result<String, ErrorBody> {
+    let ours = minimal_spec::digest(&request.spec);
+    match &request.digest {
+        Some(theirs) if *theirs != ours => {
+            let message = format!(
+                "the digest of the spec is {ours}, and the client says {}: it is not the spec that was meant",
+                theirs.chars().take(80).collect::<String>()
+            );
+            let error = ErrorBody::new(ErrorCode::DigestMismatch, message);
+            Err(error.with_detail("daemon", ours).with_detail("client", theirs.as_str()))
+        }
+        Some(_) | None => Ok(ours),
+    }
+}
+
 /// What tells a repeat from another request: everything but the values, which are not stored.
 fn digest(request: &CreateBox) -> String {
     let body = serde_json::to_vec(&(&request.spec, &request.start));
@@ -341,6 +373,7 @@ mod tests {
     #[test]
     fn a_digest_is_of_what_is_asked_for_and_not_of_the_values() {
         let request = CreateBox {
+            digest: None,
             spec: Spec::task(vec!["sh".into(), "-c".into(), "true".into()]),
             values: std::collections::BTreeMap::default(),
             start: StartOptions::default(),

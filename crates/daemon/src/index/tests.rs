@@ -16,8 +16,14 @@ fn name(text: &str) -> BoxName {
 fn ended(n: u64, called: &str) -> Entry {
     let ts = Timestamp::from_micros(i64::try_from(n).unwrap());
     let event = |seq, data| Event { seq, ts, box_id: id(n), parent: None, data };
-    let created =
-        Created { name: name(called), remove: false, idempotency_key: None, request_digest: None };
+    let created = Created {
+        name: name(called),
+        remove: false,
+        idempotency_key: None,
+        request_digest: None,
+        spec_digest: None,
+        client_digest: None,
+    };
     let failed = serde_json::from_value(serde_json::json!({
         "reason": "start_failed", "exit_code": null, "signal": null, "signal_number": null,
         "core_dumped": false, "at": ts, "observed_by": "keeper", "detail": {},

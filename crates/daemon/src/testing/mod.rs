@@ -207,6 +207,7 @@ impl Drop for World {
 /// A request for a small box.
 pub(crate) fn create() -> CreateBox {
     CreateBox {
+        digest: None,
         spec: Spec::task(vec!["/bin/sh".into(), "-c".into(), "secret".into()]),
         values: BTreeMap::new(),
         start: StartOptions::default(),

@@ -21,6 +21,7 @@ async fn a_create_that_is_cut_off_is_sent_again_with_the_same_key() {
     let listener = UnixListener::bind(&front).unwrap();
     let relay = tokio::spawn(cut(listener, path, 3));
     let create = CreateBox {
+        digest: None,
         spec: Spec::task(vec!["cat".into()]),
         values: Default::default(),
         start: Default::default(),

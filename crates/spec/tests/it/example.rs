@@ -19,7 +19,7 @@ fn a_task_is_what_its_layers_say() {
     let words: Vec<ByteString> = ["cargo", "test", "a b"].map(ByteString::from).into();
     assert_eq!(spec.execution.exec, words);
     assert_eq!(spec.execution.timeout_ms, Some(20 * 60 * 1000));
-    assert_eq!(spec.execution.on_oom, OnOom::EndBox);
+    assert_eq!(spec.execution.on_oom, OnOom::KillProcess);
     assert_eq!(spec.execution.env["RUST_BACKTRACE"], EnvSource::Value("1".into()));
     assert_eq!(spec.files.workspace, Workspace::Overlay);
     assert_eq!(spec.identity.lifetime, Lifetime::UntilComplete);

@@ -41,6 +41,10 @@ pub struct Record {
     pub idempotency_key: Option<String>,
     /// SHA-256 (hex) of the request that made it.
     pub request_digest: Option<String>,
+    /// The digest of its spec, as the daemon that made it had it.
+    pub spec_digest: Option<String>,
+    /// The same as the client had it.
+    pub client_digest: Option<String>,
     /// The box that made it.
     pub parent: Option<BoxId>,
     /// The sequence number of the last event.
@@ -165,8 +169,14 @@ impl Record {
         if first.seq != 1 {
             return Err(Denied::SeqGap { expected: 1, found: first.seq });
         }
-        let EventData::Created(Created { name, remove, idempotency_key, request_digest }) =
-            &first.data
+        let EventData::Created(Created {
+            name,
+            remove,
+            idempotency_key,
+            request_digest,
+            spec_digest,
+            client_digest,
+        }) = &first.data
         else {
             return Err(Denied::NotCreated { type_name: first.data.type_name().to_owned() });
         };
@@ -186,6 +196,8 @@ impl Record {
             remove: *remove,
             idempotency_key: idempotency_key.clone(),
             request_digest: request_digest.clone(),
+            spec_digest: spec_digest.clone(),
+            client_digest: client_digest.clone(),
             parent: first.parent,
             last_seq: 1,
             stop_requested: false,

@@ -27,6 +27,8 @@ fn created() -> EventData {
         remove: true,
         idempotency_key: Some("key".to_owned()),
         request_digest: Some("digest".to_owned()),
+        spec_digest: None,
+        client_digest: None,
     })
 }
 

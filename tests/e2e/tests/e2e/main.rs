@@ -92,6 +92,8 @@ mod state_dir;
 #[cfg(test)]
 mod stopping;
 #[cfg(test)]
+mod tasks;
+#[cfg(test)]
 mod timeouts;
 #[cfg(test)]
 mod users;

@@ -44,6 +44,29 @@ async fn wrong_bodies_say_what_is_wrong() {
     let (status, error) = world.post("/v1/boxes", &[], &empty).await;
     assert_eq!((status, &error["code"]), (400, &"invalid_spec".into()));
 
+    // A spec that was changed after its digest was made.
+    let mut changed = create();
+    let meant = minimal_spec::digest(&changed.spec);
+    changed.digest = Some(meant.clone());
+    changed.spec.execution.exec.push("more".into());
+    let (status, error) = world.post("/v1/boxes", &[], &changed).await;
+    assert_eq!((status, &error["code"]), (409, &"digest_mismatch".into()));
+    let details = &error["details"];
+    assert_eq!(details["client"], meant);
+    assert_eq!(details["daemon"], minimal_spec::digest(&changed.spec));
+
+    // One with a matching digest that its root type does not allow.
+    let mut wide = create();
+    wide.spec.identity.box_type = minimal_proto::spec::Builtin::Build.into();
+    wide.spec.network.mode = minimal_proto::spec::NetworkMode::HostIp;
+    wide.digest = Some(minimal_spec::digest(&wide.spec));
+    let (status, error) = world.post("/v1/boxes", &[], &wide).await;
+    assert_eq!((status, &error["code"]), (400, &"constraint_violation".into()));
+    assert_eq!(
+        (&error["details"]["key"], &error["details"]["type"]),
+        (&"network.mode".into(), &"build".into())
+    );
+
     let long = "k".repeat(201);
     let (status, error) = world.post("/v1/boxes", &[("idempotency-key", &long)], &create()).await;
     assert_eq!((status, &error["code"]), (400, &"bad_request".into()));

@@ -21,6 +21,7 @@ const ECHO: [&str; 2] = ["/usr/bin/echo", "x"];
 /// the next round.
 async fn first_byte(client: &Client) -> Result<Duration> {
     let create = CreateBox {
+        digest: None,
         spec: Spec::task(ECHO.map(Into::into).into()),
         values: std::collections::BTreeMap::new(),
         start: StartOptions::default(),

@@ -1,0 +1,293 @@
+//! From the command line and the project's file to a spec.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use minimal_proto::spec::{BoxType, Builtin};
+use minimal_proto::{ByteString, ErrorCode};
+use minimal_spec::{Entry, Expanded, Layer, Overrides, read_words};
+use serde_json::json;
+
+use crate::args::{NetworkArg, RunArgs, WorkspaceArg};
+use crate::context::Context;
+use crate::error::Failure;
+use crate::project_file;
+
+/// What is to be run: a task of the project, or the command line's own words.
+pub(super) enum What<'a> {
+    Task(&'a Entry, Overrides),
+    Command(Overrides),
+}
+
+/// What the words mean.
+///
+/// # Errors
+/// A mistake of usage.
+pub(super) fn what<'a>(
+    args: &RunArgs,
+    project: &'a minimal_spec::Project,
+    values: &BTreeMap<String, ByteString>,
+) -> Result<What<'a>, Failure> {
+    let mut layer = options(args, values)?;
+    let named = args.argv.split_first().filter(|_| !args.is_command);
+    if let Some((name, words)) = named {
+        let entry = task(project, name, words)?;
+        let words = texts(words)?;
+        let arguments = read_words(&entry.arguments(), &words).map_err(|error| {
+            Failure::usage(error.to_string()).hint(format!("usage: {}", usage(entry)))
+        })?;
+        let overrides = Overrides { arguments, command_line: layer, ..Overrides::default() };
+        return Ok(What::Task(entry, overrides));
+    }
+    if args.argv.is_empty() {
+        return Err(Failure::usage("there is no command to run")
+            .hint("write it behind two dashes: `min run -- <command>`"));
+    }
+    let argv: Vec<_> = args.argv.iter().cloned().map(ByteString::from).collect();
+    layer.argv(&argv);
+    Ok(What::Command(Overrides { command_line: layer, ..Overrides::default() }))
+}
+
+/// The task of a name.
+fn task<'a>(
+    project: &'a minimal_spec::Project,
+    name: &OsString,
+    words: &[OsString],
+) -> Result<&'a Entry, Failure> {
+    let text = name.to_string_lossy();
+    let entry = project.entry(&text);
+    if let Some(entry) = entry.filter(|entry| is_task(&entry.box_type)) {
+        return Ok(entry);
+    }
+    if let Some(entry) = entry {
+        let message = format!("`{text}` is a {}, and `min run` runs tasks", entry.box_type);
+        return Err(Failure::usage(message));
+    }
+    let tasks: Vec<&str> = project
+        .entries()
+        .filter(|entry| is_task(&entry.box_type))
+        .map(|entry| entry.name.as_str())
+        .collect();
+    let line: Vec<_> = std::iter::once(name).chain(words).map(|it| it.to_string_lossy()).collect();
+    let line: String = line.join(" ").chars().take(200).collect();
+    let shown: String = text.chars().take(80).collect();
+    let known = match tasks.is_empty() {
+        true => "this project has no tasks".to_owned(),
+        false => format!("tasks of this project: {}", tasks.join(", ")),
+    };
+    Err(Failure::usage(format!("there is no task `{shown}`; {known}"))
+        .hint(format!("a command stands behind two dashes: `min run -- {line}`")))
+}
+
+/// Whether an entry can be run and waited for: what is of type task, or derived from it.
+pub(crate) fn is_task(box_type: &BoxType) -> bool {
+    box_type.root() == Builtin::Task
+}
+
+/// Words that an argument can hold.
+fn texts(words: &[OsString]) -> Result<Vec<String>, Failure> {
+    let text = |word: &OsString| {
+        word.clone().into_string().map_err(|word| {
+            Failure::usage(format!("`{}` is not UTF-8, as arguments of tasks are", word.display()))
+        })
+    };
+    words.iter().map(text).collect()
+}
+
+/// How a task is called.
+pub(crate) fn usage(entry: &Entry) -> String {
+    let mut usage = format!("min run {}", entry.name);
+    for (name, argument) in entry.arguments() {
+        let one = format!("--{name} <{}>", argument.argument_type);
+        let one = if argument.default.is_some() { format!("[{one}]") } else { one };
+        usage.push(' ');
+        usage.push_str(&one);
+    }
+    usage
+}
+
+/// A task's help.
+pub(super) fn help(entry: &Entry) -> String {
+    let mut text = String::new();
+    if let Some(description) = entry.description() {
+        text.push_str(&format_line(&description));
+        text.push('\n');
+    }
+    text.push_str(&format_line(&format!("Usage: {}", usage(entry))));
+    let arguments = entry.arguments();
+    if !arguments.is_empty() {
+        text.push_str("\nArguments:\n");
+    }
+    for (name, argument) in &arguments {
+        let default = match &argument.default {
+            None => "must be given".to_owned(),
+            Some(values) => format!("default: {}", json!(values.join(" "))),
+        };
+        let help = argument.help.clone().unwrap_or_default();
+        let head = format!("--{name} <{}>", argument.argument_type);
+        text.push_str(&format_line(&format!("  {head:<28} {help} [{default}]")));
+    }
+    text
+}
+
+fn format_line(text: &str) -> String {
+    format!("{}\n", text.trim_end())
+}
+
+/// The entry that `--help` behind a task's name asks about.
+pub(crate) fn asks_for_help<'a>(
+    args: &RunArgs,
+    project: &'a minimal_spec::Project,
+) -> Result<Option<&'a Entry>, Failure> {
+    let named = args.argv.split_first().filter(|_| !args.is_command);
+    let Some((name, words)) = named else { return Ok(None) };
+    if words.iter().any(|word| word == "--help" || word == "-h") {
+        return task(project, name, words).map(Some);
+    }
+    Ok(None)
+}
+
+/// The last layer.
+fn options(args: &RunArgs, values: &BTreeMap<String, ByteString>) -> Result<Layer, Failure> {
+    let mut layer = Layer::default();
+    for name in values.keys() {
+        layer.option("-e", &["execution", "env", name], "given");
+    }
+    if let Some(name) = &args.name {
+        layer.option("--name", &["box", "name"], name.as_str());
+    }
+    if let Some(timeout) = args.timeout {
+        layer.option("--timeout", &["execution", "timeout_ms"], milliseconds(timeout));
+    }
+    if let Some(directory) = &args.workdir {
+        let directory = ByteString::from(directory.clone());
+        layer.option("--workdir", &["execution", "cwd"], json!(directory));
+    }
+    if let Some(user) = &args.user {
+        layer.option("--user", &["execution", "user"], user.as_str());
+    }
+    for (option, key, max) in [("--ram", "ram", args.ram), ("--pids", "pids", args.pids)] {
+        if let Some(max) = max {
+            layer.option(option, &["machine", key], json!({"max": max, "required": false}));
+        }
+    }
+    if let Some(network) = args.network {
+        let mode = match network {
+            NetworkArg::None => "none",
+            NetworkArg::HostIp => "host_ip",
+        };
+        layer.option("--network", &["network", "mode"], mode);
+        for list in ["allow_dns_hosts", "allow_subnets", "allow_protocols"] {
+            layer.option("--network", &["network", "egress", list], json!([]));
+        }
+        layer.option("--network", &["network", "ingress"], json!([]));
+        layer.option("--network", &["network", "dynamic_ingress"], "deny");
+    }
+    if let Some(rootfs) = &args.rootfs {
+        let path = ByteString::from(directory(rootfs)?.into_os_string());
+        layer.option("--rootfs", &["files", "rootfs"], json!({"path": path}));
+    }
+    if let Some(workspace) = args.workspace {
+        let word = match workspace {
+            WorkspaceArg::Overlay => "overlay",
+            WorkspaceArg::Copy => "copy",
+            WorkspaceArg::Bind => "bind",
+            WorkspaceArg::None => "none",
+        };
+        layer.option("--workspace", &["files", "workspace"], word);
+        layer.option("--workspace", &["files", "workspace_required"], word != "none");
+    }
+    Ok(layer)
+}
+
+/// The directory that a path names, in full.
+fn directory(path: &Path) -> Result<PathBuf, Failure> {
+    let refused = |why: &dyn std::fmt::Display| {
+        Failure::usage(format!("--rootfs {}: {why}", path.display()))
+            .hint("name a directory that holds a whole system, with its own /bin and /lib")
+    };
+    let real = path.canonicalize().map_err(|error| refused(&error))?;
+    if real.is_dir() { Ok(real) } else { Err(refused(&"it is not a directory")) }
+}
+
+/// Whole milliseconds, at least one: a limit of nothing is no limit.
+pub(super) fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).max(1)
+}
+
+/// The spec, but for what this host has to say about it.
+///
+/// # Errors
+/// The layers do not make a spec.
+pub(super) fn expand(
+    project: &minimal_spec::Project,
+    what: &What<'_>,
+) -> Result<Expanded, Failure> {
+    let expanded = match what {
+        What::Task(entry, overrides) => project.expand(entry.name.as_str(), overrides),
+        What::Command(overrides) => project.expand_command(overrides),
+    };
+    expanded.map_err(|error| {
+        let failure = project_file::no_spec(error);
+        match what {
+            What::Task(entry, _) if failure.code == ErrorCode::BadRequest => {
+                failure.hint(format!("usage: {}", usage(entry)))
+            }
+            What::Task(..) | What::Command(_) => failure,
+        }
+    })
+}
+
+/// Values of the variables that an entry inherits: the caller's, as they are now.
+///
+/// # Errors
+/// One that the caller does not have, and that has no default.
+pub(super) fn inherit(
+    context: &Context,
+    expanded: &Expanded,
+    values: &mut BTreeMap<String, ByteString>,
+) -> Result<(), Failure> {
+    for (name, default) in &expanded.inherits {
+        if values.contains_key(name) {
+            continue;
+        }
+        let value = context.env.get(name).map(ByteString::from);
+        let Some(value) = value.or_else(|| default.as_deref().map(ByteString::from)) else {
+            let message = format!("the variable {name} is to be inherited, and you have none");
+            return Err(Failure::new(ErrorCode::InvalidConfig, message).hint(format!(
+                "set {name}, give it with `-e {name}=…`, or give it a `default` in minimal.toml"
+            )));
+        };
+        values.insert(name.clone(), value);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_is_never_rounded_to_none() {
+        assert_eq!(milliseconds(Duration::from_nanos(1)), 1);
+        assert_eq!(milliseconds(Duration::from_millis(1500)), 1500);
+    }
+
+    #[test]
+    fn the_help_of_a_task_names_its_arguments() {
+        let text = "[tasks.t]\ndescription = \"does it\"\nexec = \"a\"\nargs.one = { type = \"number\" }\n\
+                    args.two = { type = [\"x\", \"y\"], default = \"x\", help = \"which\" }\n";
+        let project = minimal_spec::Project::parse("f", text).unwrap();
+        insta::assert_snapshot!(help(project.entry("t").unwrap()), @r#"
+        does it
+
+        Usage: min run t --one <number> [--two <x|y>]
+
+        Arguments:
+          --one <number>                [must be given]
+          --two <x|y>                  which [default: "x"]
+        "#);
+    }
+}
