@@ -6,7 +6,9 @@ use minimal_proto::stream::Stream;
 use minimal_proto::{Ending, ErrorCode, ExecId, Reason, Signal};
 use minimal_store::{BoxDir, Chunk, ExecDir, LogHome as _, LogReader};
 use minimal_testkit::exec_link::{ExecLink, command, request};
-use minimal_testkit::{LIMIT, TestEnv, for_each_kind_of_user, for_each_user, wait_until};
+use minimal_testkit::{
+    LIMIT, TestEnv, Tmpfs, for_each_kind_of_user, for_each_user, need, wait_until,
+};
 
 /// A box in which nothing happens, and the daemon that made it gone.
 fn quiet_box(env: &TestEnv) -> String {
@@ -404,6 +406,48 @@ for_each_user! {
         assert_eq!(kept_ending(env, &id, exec).reason(), Reason::Lost);
         assert_eq!(kept_ending(env, &id, early).exit_code(), Some(4));
         env.wait_for_no_process("sleep 86571");
+    }
+
+    /// A full disk costs output and new execs, and no ending.
+    fn a_full_disk_costs_no_ending(env) {
+        if !need::tmpfs() {
+            return;
+        }
+        let disk = Tmpfs::mount(&env.root().join("d"), 24 << 20, env.account());
+        env.set_state_dir(disk.path().join("s"));
+        let id = quiet_box(env);
+        let mut start = request(sh("read x; echo lost; exit 11"));
+        start.command.input = true;
+        let exec = start.exec;
+        let mut link = ExecLink::run(env, &id, start);
+        link.started();
+        let ballast = disk.fill();
+        link.send(&ToKeeper::Eof { offset: 0 });
+        let (ending, _) = link.end().unwrap();
+        assert_eq!(ending.exit_code(), Some(11), "{ending:?}");
+        assert_eq!(ending.detail()["output_dropped_bytes"], 5, "{ending:?}");
+        assert_eq!(kept_ending(env, &id, exec), ending);
+        let refused = ExecLink::run(env, &id, request(sh("true"))).answer().unwrap().unwrap_err();
+        assert_eq!(refused.code, ErrorCode::NoSpace, "{refused}");
+        drop(ballast);
+        assert_eq!(finish(env, &id, "exit 12").0.exit_code(), Some(12));
+        env.stop_all();
+    }
+
+    /// One whose directory is deleted under it goes on, and so does everything else.
+    fn a_deleted_record_harms_nobody_else(env) {
+        let id = quiet_box(env);
+        let mut start = request(sh("read x; echo out; exit 13"));
+        start.command.input = true;
+        let exec = start.exec;
+        let mut link = ExecLink::run(env, &id, start);
+        link.started();
+        std::fs::remove_dir_all(env.box_dir(&id).join("execs")).unwrap();
+        link.send(&ToKeeper::Eof { offset: 0 });
+        assert_eq!(link.ending().exit_code(), Some(13));
+        assert!(ExecDir::open(&BoxDir::open(&env.box_dir(&id)).unwrap(), exec).is_err());
+        assert_eq!(finish(env, &id, "exit 14").0.exit_code(), Some(14));
+        env.min(["stop", &id]).run().assert_code(0);
     }
 
     /// Whoever gives up before the keeper comes to it runs nothing.
