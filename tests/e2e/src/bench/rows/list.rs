@@ -26,6 +26,8 @@ fn make(state: &StateDir, number: u32) -> Result<()> {
         remove: false,
         idempotency_key: None,
         request_digest: None,
+        client_digest: None,
+        spec_digest: None,
     };
     let dir = state.create_box(id, &Spec::task(vec!["true".into()]), created, ts)?;
     let mut journal = JournalWriter::open(&dir)?;
