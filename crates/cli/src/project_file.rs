@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use minimal_proto::ErrorCode;
-use minimal_spec::{ExpandError, MAX_TEXT, Problem, Problems};
+use minimal_spec::{ExpandError, Fault, MAX_TEXT, Problem, Problems};
 use serde_json::{Value, json};
 
 use crate::context::Context;
@@ -115,7 +115,10 @@ fn read(path: &Path) -> Result<String, String> {
 /// Everything that is wrong with a file.
 fn failure(problems: &Problems) -> Failure {
     let list: Vec<Value> = problems.iter().map(problem).collect();
-    Failure::new(ErrorCode::InvalidConfig, problems.to_string()).detail("problems", list)
+    // What the command line alone has got wrong is a mistake of usage, not of a file.
+    let in_file = problems.iter().any(|it| it.position().is_some() || it.fault != Fault::Spec);
+    let code = if in_file { ErrorCode::InvalidConfig } else { ErrorCode::InvalidSpec };
+    Failure::new(code, problems.to_string()).detail("problems", list)
 }
 
 fn problem(problem: &Problem) -> Value {

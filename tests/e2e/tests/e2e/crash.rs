@@ -28,6 +28,8 @@ enum Journey {
     Remove,
     /// A command in a box that runs, and the end of that.
     Exec,
+    /// The same, asked of the daemon.
+    ExecByClient,
 }
 
 /// Which journey passes a point; by the first part of its name that fits.
@@ -47,6 +49,7 @@ const JOURNEYS: &[(&str, Journey)] = &[
     ("daemon.create.", Journey::Run),
     ("daemon.stream.", Journey::Run),
     ("daemon.stop.", Journey::Stop),
+    ("daemon.exec.", Journey::ExecByClient),
     ("daemon.adopt.", Journey::Adopted),
     ("daemon.reap.", Journey::Remove),
     ("daemon.reconcile.", Journey::Lost),
@@ -118,6 +121,12 @@ fn travel(env: &TestEnv, journey: Journey, name: &str) {
             env.min(["show", name]).run().assert_code(4);
         }
         Journey::Exec => travel_into(env, name),
+        Journey::ExecByClient => {
+            env.min(["run", "-d", "--name", name, "--", "sleep", "86594"]).run().assert_code(0);
+            let output = env.min(["exec", name, "--", "sh", "-c", "echo out; exit 42"]).run();
+            check_code(&output, 42);
+            env.min(["stop", name]).run().assert_code(0);
+        }
     }
 }
 
