@@ -116,7 +116,9 @@ fn read(path: &Path) -> Result<String, String> {
 fn failure(problems: &Problems) -> Failure {
     let list: Vec<Value> = problems.iter().map(problem).collect();
     // What the command line alone has got wrong is a mistake of usage, not of a file.
-    let in_file = problems.iter().any(|it| it.position().is_some() || it.fault != Fault::Spec);
+    let in_file = problems.iter().any(|it| {
+        it.position().is_some() || matches!(it.fault, Fault::Constraint | Fault::TooLong)
+    });
     let code = if in_file { ErrorCode::InvalidConfig } else { ErrorCode::InvalidSpec };
     Failure::new(code, problems.to_string()).detail("problems", list)
 }

@@ -3,7 +3,6 @@
 
 use minimal_testkit::{LIMIT, TestEnv, for_each_user, wait_until};
 use rustix::io::Errno;
-use rustix::process::Signal;
 use serde_json::Value;
 
 /// The limit of a start, which a test makes pass at once.
@@ -29,23 +28,24 @@ fn ended(env: &TestEnv, name: &str) -> Value {
 }
 
 for_each_user! {
-    /// A keeper that was stopped before it had begun: the start is given up, and it stays so when the
+    /// A keeper that is held up before it has begun: the start is given up, and it stays so when the
     /// keeper goes on.
     fn before_the_keeper_has_begun(env) {
         shared(env);
         env.run(["true"]).run().assert_code(0);
         env.wait_for_process("min-spare");
-        let spares = env.find("min-spare");
-        spares.iter().for_each(minimal_testkit::Process::stop);
+        // The next one is made for the box, and has not read which one.
+        let paused = env.hooks().pause("keeper.blank.before_clone");
+        env.find("min-spare").iter().for_each(minimal_testkit::Process::kill);
         env.hooks().fail(START_LIMIT, Errno::IO);
         let output =
             env.min(["run", "--name", "stuck", "--workspace", "bind", "--", "sh", "-c", SCRIPT]).run();
         output.assert_code(125).assert_stderr_has("box stuck did not start");
         let record = env.show("stuck");
         assert_eq!((&record["state"], &record["ending"]["reason"]), (&"failed".into(), &"start_failed".into()));
-        for spare in &spares {
-            spare.signal(Signal::CONT);
-        }
+        let held = paused.reached();
+        let spares = env.find("min-spare");
+        held.release();
         // The one that was told of the box finds its ending and leaves.
         wait_until("a keeper has left", LIMIT, || {
             let left: Vec<_> = spares.iter().filter(|spare| spare.is_alive()).collect();
