@@ -42,8 +42,16 @@ impl EndingFile {
     pub fn open(args: &EndingArgs) -> Result<Self, Failure> {
         let target = match (&args.ending_file, args.ending_fd) {
             (None, None) => Target::Nowhere,
-            (_, Some(number)) => Target::Open(descriptor(number)?),
-            (Some(path), None) => file(path)?,
+            (_, Some(number)) => {
+                Target::Open(descriptor(&format!("--ending-fd {number}"), number)?)
+            }
+            (Some(path), None) => match own_descriptor(path) {
+                Some(number) => {
+                    let option = format!("--ending-file {}", path.display());
+                    Target::Open(descriptor(&option, number)?)
+                }
+                None => file(path)?,
+            },
         };
         Ok(Self { target, content: None })
     }
@@ -124,8 +132,33 @@ pub fn ending_json(whose: &Addressee, ending: &Ending) -> Value {
     value
 }
 
-fn descriptor(number: i32) -> Result<File, Failure> {
-    let wrong = |why: &str| Failure::usage(format!("--ending-fd {number}: {why}"));
+/// The longest chain of links that the kernel follows (path_resolution(7)).
+const LINKS: usize = 40;
+
+/// The descriptor of ours that a path names: `/dev/stdout`, `/dev/fd/3`, `/proc/self/fd/3`, or a link
+/// to one. What is open there may be a file that others write as well: it is neither replaced nor opened
+/// anew, which would begin at its start.
+fn own_descriptor(path: &Path) -> Option<i32> {
+    let descriptors = Path::new("/proc").join(std::process::id().to_string()).join("fd");
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        let directory = match path.parent() {
+            Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+            Some(parent) => parent,
+            None => return None,
+        };
+        let directory = directory.canonicalize().ok()?;
+        if directory == descriptors {
+            return path.file_name()?.to_str()?.parse().ok();
+        }
+        // Not a link, or not there: a path like any other.
+        path = directory.join(std::fs::read_link(&path).ok()?);
+    }
+    None
+}
+
+fn descriptor(option: &str, number: i32) -> Result<File, Failure> {
+    let wrong = |why: &str| Failure::usage(format!("{option}: {why}"));
     let fd = match number {
         // The standard streams are nobody's to take.
         0 => std::io::stdin().as_fd().try_clone_to_owned(),
@@ -254,6 +287,23 @@ mod tests {
         file.failed(&Failure::usage("x"));
         file.finish().unwrap();
         assert!(std::fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+    }
+
+    #[test]
+    fn a_path_to_a_descriptor_of_ours_is_told_from_a_file() {
+        let root = ::tempfile::tempdir().unwrap();
+        let link = root.path().join("link");
+        std::os::unix::fs::symlink("/dev/stdout", &link).unwrap();
+        assert_eq!(own_descriptor(&link), Some(1));
+        assert_eq!(own_descriptor(Path::new("/dev/stderr")), Some(2));
+        assert_eq!(own_descriptor(Path::new("/dev/fd/9")), Some(9));
+        std::os::unix::fs::symlink("circle", root.path().join("circle")).unwrap();
+        for other in ["circle", "file", "no/such"] {
+            assert_eq!(own_descriptor(&root.path().join(other)), None, "{other}");
+        }
+        for other in ["/dev/null", "/proc/1/fd/0", "/", "plain"] {
+            assert_eq!(own_descriptor(Path::new(other)), None, "{other}");
+        }
     }
 
     #[test]

@@ -42,6 +42,18 @@ for_each_user! {
         assert_eq!(json_file(&env.work().join("waited.json"))["exit_code"], 9);
     }
 
+    /// `/dev/stdout` and its like are what is open there, and never a file to be replaced: what was
+    /// written before stays, and what comes after follows.
+    fn to_a_stream_by_its_path(env) {
+        let script = "min run --name a -d -- sleep 86512 >/dev/null; \
+                      (echo before; min exec --ending-file /dev/stdout a -- sh -c 'echo out; exit 9'; echo \"code $?\") >>all; \
+                      (echo before >&2; min exec --ending-file /dev/stderr a -- sh -c 'exit 8'; echo after >&2) 2>>errors; \
+                      min exec --ending-file /dev/fd/5 a -- sh -c 'exit 7' 5>>fifth; \
+                      min stop --force a >/dev/null 2>&1; cut -c1-6 all errors fifth";
+        let output = env.bash(script).run();
+        output.assert_code(0).assert_stdout("before\nout\n{\"at\":\ncode 9\nbefore\n{\"at\":\nafter\n{\"at\":\n");
+    }
+
     /// A descriptor that is not open, and a file that cannot be made, are told before anything runs.
     fn where_it_cannot_be_written(env) {
         let output = env.min(["run", "--ending-fd", "77", "--", "true"]).run();
