@@ -69,6 +69,13 @@ pub struct ExecFile {
     pub command: ExecCommand,
     /// When it was asked for.
     pub created_at: Timestamp,
+    /// The idempotency key of the request, if it had one: what a repeat means that comes after the
+    /// box's end.
+    #[serde(default)]
+    pub idempotency_key: Option<String>,
+    /// SHA-256 (hex) of the request, to tell a repeat from another request with that key.
+    #[serde(default)]
+    pub request_digest: Option<String>,
 }
 
 /// `end.json`: how it ended. Schema `min/v1/exec-end`.

@@ -52,20 +52,19 @@ pub(super) async fn create(
     JsonBody(request): JsonBody<CreateExec>,
 ) -> Result<Response, ApiError> {
     let key = idempotency_key(&headers)?;
-    let live = match find(&host, &address)? {
-        Entry::Live(live) => live,
-        Entry::Ended(ended) => {
-            let message = execs::not_running(&ended.name, ended.state);
-            let error = ErrorBody::new(ErrorCode::WrongState, message);
-            return Err(error.with_detail("box", ended.id.to_string()).into());
-        }
-        Entry::Broken(broken) => return Err(broken.as_ref().into()),
-    };
+    let place = place(&host, &address).await?;
     // A task of its own: a client that leaves must not cut it short.
-    let started = tokio::spawn(execs::start(live, request, key));
+    let started = tokio::spawn(execs::start(place, request, key));
     let started = started.await.expect("running a command does not panic")?;
     let status = if started.repeated { StatusCode::OK } else { StatusCode::CREATED };
-    Ok((status, Json(record(&started.exec).await)).into_response())
+    Ok((status, Json(entry_record(started.exec).await)).into_response())
+}
+
+async fn entry_record(exec: ExecEntry) -> ExecRecord {
+    match exec {
+        ExecEntry::Live(exec) => record(&exec).await,
+        ExecEntry::Ended(exec) => exec.record(),
+    }
 }
 
 async fn record(exec: &Arc<LiveExec>) -> ExecRecord {
@@ -113,10 +112,7 @@ pub(super) async fn show(
     State(host): State<Arc<Host>>,
     ExecAddress(address, exec): ExecAddress,
 ) -> Result<Json<ExecRecord>, ApiError> {
-    Ok(Json(match place(&host, &address).await?.find(&exec).await? {
-        ExecEntry::Live(exec) => record(&exec).await,
-        ExecEntry::Ended(exec) => exec.record(),
-    }))
+    Ok(Json(entry_record(place(&host, &address).await?.find(&exec).await?).await))
 }
 
 /// Waits for the ending of an exec.

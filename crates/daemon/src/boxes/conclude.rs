@@ -4,6 +4,7 @@
 //! ends without a word, and when a keeper could not be made. It never believes an absence: only who
 //! obtains both locks of a box knows that nobody is there (`docs/reference/wire.md`, section 9).
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
@@ -11,7 +12,7 @@ use minimal_linux::socket;
 use minimal_proto::api::LogFigures;
 use minimal_proto::ending::{Observer, StartFault};
 use minimal_proto::error::Chain;
-use minimal_proto::{BoxId, Ending, Event, EventData, State, Timestamp};
+use minimal_proto::{BoxId, Ending, Event, EventData, ExecId, State, Timestamp};
 use minimal_store::{
     BoxDir, ExecDir, Holders, JournalError, JournalReader, JournalWriter, LifeLock, LockError,
     LogError, Record, hook,
@@ -105,7 +106,7 @@ pub(crate) fn conclude(
     hook::point("daemon.reconcile.before_lost")?;
     // Before the box's own ending, after which nobody looks. One that cannot be written must not cost
     // the box its ending: an exec of an ended box without an ending is lost, written or not.
-    if let Err(error) = ExecDir::conclude_all(dir, Timestamp::now()) {
+    if let Err(error) = ExecDir::conclude_all(dir, Timestamp::now(), &executed(&events)) {
         tracing::warn!(box_id = %record.id, error = %Chain(&error), "an exec's ending cannot be written");
     }
     let mut journal = JournalWriter::open(dir)?;
@@ -115,6 +116,15 @@ pub(crate) fn conclude(
     hook::point("daemon.reconcile.after_lost")?;
     clean_up(dir, &record);
     Ok(Conclusion::Ended { record: Box::new(journal.record().clone()), log, written: true })
+}
+
+/// When the programs of execs were executed, as far as their keeper has written that.
+fn executed(events: &[Event]) -> BTreeMap<ExecId, Timestamp> {
+    let started = events.iter().filter_map(|event| match &event.data {
+        EventData::ExecStarted(started) => Some((started.exec, event.ts)),
+        _ => None,
+    });
+    started.collect()
 }
 
 /// Whether the process that was the box's keeper at its start still is: by its title, which it has

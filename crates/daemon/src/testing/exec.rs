@@ -115,8 +115,8 @@ impl Caller {
         self.exec_that_started(Some(Timestamp::now())).await
     }
 
-    pub(crate) async fn exec_that_started(mut self, started_at: Option<Timestamp>) -> FakeExec {
-        let start = self.start().await;
+    /// Makes the record of what it wants, and says nothing.
+    pub(crate) fn make(&self, start: &ExecStart) -> (ExecDir, LogWriter) {
         let file = ExecFile {
             schema: FILE_SCHEMA.to_owned(),
             id: start.exec,
@@ -124,8 +124,15 @@ impl Caller {
             life: 1,
             command: start.command.clone(),
             created_at: Timestamp::now(),
+            idempotency_key: start.idempotency_key.clone(),
+            request_digest: start.request_digest.clone(),
         };
-        let made = ExecDir::create(&self.box_dir, &file, 1 << 30).unwrap();
+        ExecDir::create(&self.box_dir, &file, 1 << 30).unwrap()
+    }
+
+    pub(crate) async fn exec_that_started(mut self, started_at: Option<Timestamp>) -> FakeExec {
+        let start = self.start().await;
+        let made = self.make(&start);
         let input_open = start.command.input;
         self.give(start.exec, started_at, made, input_open, Some(start)).await
     }

@@ -67,6 +67,8 @@ impl Keeper<'_> {
             life: self.execs.life,
             command: start.command,
             created_at: Timestamp::now(),
+            idempotency_key: key.as_ref().map(|(key, _)| key.clone()),
+            request_digest: key.as_ref().and_then(|(_, digest)| digest.clone()),
         };
         let (dir, log) = make_dir(&self.hosted.dir, &file)?;
         let command = &file.command;

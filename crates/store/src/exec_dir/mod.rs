@@ -13,6 +13,7 @@ mod save;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -235,12 +236,17 @@ impl ExecDir {
     }
 
     /// Writes [`ExecDir::lost`] for every exec of a box that has no ending. The caller holds the
-    /// box's locks: nobody else writes. Returns how many there were.
+    /// box's locks: nobody else writes. `started` says when their programs were executed, of those of
+    /// which that is known. Returns how many there were.
     ///
     /// # Errors
     /// What could not be written, first; the others are. An exec of an ended box that has no ending
     /// is lost all the same.
-    pub fn conclude_all(dir: &BoxDir, at: Timestamp) -> Result<usize, ExecDirError> {
+    pub fn conclude_all(
+        dir: &BoxDir,
+        at: Timestamp,
+        started: &BTreeMap<ExecId, Timestamp>,
+    ) -> Result<usize, ExecDirError> {
         let mut written = 0;
         let mut failed = None;
         for id in Self::list(dir)? {
@@ -249,7 +255,7 @@ impl ExecDir {
             if !matches!(exec.read_end(), Ok(None)) || exec.read_file().is_err() {
                 continue;
             }
-            let mut end = Self::lost(at);
+            let mut end = ExecEnd { started_at: started.get(&id).copied(), ..Self::lost(at) };
             if let Ok(log) = crate::figures(&exec) {
                 end.ending = end.ending.with_detail("log_end", log.bytes);
             }

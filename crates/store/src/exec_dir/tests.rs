@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use minimal_proto::exec::{EXEC_LOG_MAX, ExecCommand, ExecMode};
 use minimal_proto::stream::Stream;
 
@@ -26,6 +28,8 @@ fn file(n: u64) -> ExecFile {
             input: false,
         },
         created_at: at(5),
+        idempotency_key: None,
+        request_digest: None,
     }
 }
 
@@ -77,12 +81,13 @@ fn an_exec_whose_keeper_is_gone_is_lost_and_others_keep_what_they_had() {
     let earlier = ExecDir::lost(at(7));
     let first = ExecDir::open(&fixture.dir, exec_id(1)).unwrap();
     Unsaved::new(&first, &earlier).save().unwrap();
-    assert_eq!(ExecDir::conclude_all(&fixture.dir, at(9)).unwrap(), 1);
+    let started = BTreeMap::from([(exec_id(2), at(3))]);
+    assert_eq!(ExecDir::conclude_all(&fixture.dir, at(9), &started).unwrap(), 1);
     assert_eq!(first.read_end().unwrap(), Some(earlier));
     let second = ExecDir::open(&fixture.dir, exec_id(2)).unwrap().read_end().unwrap().unwrap();
-    assert_eq!(second.ending.at(), at(9));
+    assert_eq!((second.started_at, second.ending.at()), (Some(at(3)), at(9)));
     assert_eq!(second.ending.detail()["log_end"], 0);
-    assert_eq!(ExecDir::conclude_all(&fixture.dir, at(10)).unwrap(), 0);
+    assert_eq!(ExecDir::conclude_all(&fixture.dir, at(10), &BTreeMap::new()).unwrap(), 0);
 }
 
 #[test]
@@ -111,7 +116,7 @@ fn whatever_stands_in_its_place_is_told_and_hides_no_other() {
     assert!(matches!(open(7), Err(ExecDirError::Read { .. })));
     assert!(matches!(open(8), Err(ExecDirError::Read { .. })), "a link leads nowhere");
     // Only those that may have run: 5 and 6.
-    assert_eq!(ExecDir::conclude_all(&fixture.dir, at(9)).unwrap(), 2);
+    assert_eq!(ExecDir::conclude_all(&fixture.dir, at(9), &BTreeMap::new()).unwrap(), 2);
 }
 
 #[test]
@@ -120,7 +125,7 @@ fn what_was_being_made_when_the_keeper_was_killed_is_no_exec() {
     let dir = create(&fixture, 1);
     std::fs::rename(dir.path().join("exec.json"), dir.path().join("exec.new")).unwrap();
     assert!(matches!(dir.read_file(), Err(ExecDirError::Missing { .. })));
-    assert_eq!(ExecDir::conclude_all(&fixture.dir, at(9)).unwrap(), 0);
+    assert_eq!(ExecDir::conclude_all(&fixture.dir, at(9), &BTreeMap::new()).unwrap(), 0);
 }
 
 #[test]

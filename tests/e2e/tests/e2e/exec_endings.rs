@@ -80,8 +80,10 @@ for_each_user! {
         env.wait_for_no_process("sleep 86617");
         let ending = execs.show(&exec)["ending"].clone();
         assert_eq!((&ending["reason"], &ending["exit_code"]), (&"lost".into(), &Value::Null));
+        assert!(execs.show(&exec)["started_at"].is_string(), "that it ran is known");
         execs.verb("wait", &before).assert_code(8);
         env.kill_daemon();
+        assert!(execs.show(&exec)["started_at"].is_string());
         execs.verb("wait", &exec).assert_code(125);
         execs.verb("logs", &exec).assert_stdout("up\n");
     }
@@ -121,6 +123,24 @@ for_each_user! {
         let started = env.events(&id).into_iter().filter(|event| event["type"] == "started").count();
         assert_eq!(started, 1);
         assert_eq!(execs.all().len(), 1);
+    }
+
+    /// Whoever asks while the box is killed is told what became of it: it ran, it ended with the box, or it
+    /// never ran. Never that nobody knows.
+    fn while_the_box_is_killed(env) {
+        let id = env.detached("exec sleep 86622");
+        let script = format!(
+            "for loop in 1 2 3 4; do (for i in $(seq 40); do min exec {id} -- true 2>>errors; echo $? >>statuses; done) & done; \
+             until [ $(cat statuses 2>/dev/null | wc -l) -ge 20 ]; do :; done; min kill -s KILL {id}; wait"
+        );
+        env.bash(&script).run().assert_code(0);
+        let read = |name: &str| std::fs::read_to_string(env.work().join(name)).expect(name);
+        let (statuses, errors) = (read("statuses"), read("errors"));
+        assert_eq!(statuses.lines().count(), 160);
+        // Ran; refused; ended before its program began, or with the box.
+        let known = statuses.lines().all(|status| ["0", "2", "125", "137", "143"].contains(&status));
+        assert!(known, "{statuses}");
+        assert!(!errors.contains("not known"), "{errors}");
     }
 
     /// Signals to the client reach its group; a second end stops the exec, and the box runs on.

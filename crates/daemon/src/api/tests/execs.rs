@@ -315,6 +315,53 @@ async fn execs_of_a_box_whose_keeper_is_gone_are_lost() {
     assert_eq!(world.call("GET", &wait).await.1["ending"]["reason"], "lost");
 }
 
+/// Its keeper had the request in its queue when the box ended: there is no record, so nothing was run.
+#[tokio::test]
+async fn a_request_that_the_end_of_the_box_has_overtaken_was_not_run() {
+    let mut world = World::new().await;
+    let keeper = world.running(StartOptions::default()).await;
+    let door = ExecDoor::of(&world, &keeper);
+    let asked = ask(&world, &keeper, "", request(ExecMode::Detached));
+    let mut caller = door.caller().await;
+    caller.start().await;
+    drop((caller, door));
+    keeper.end(ending("exit", Some(0), 0)).await;
+    let (status, error) = within(asked).await.unwrap();
+    assert_eq!((status, &error["code"]), (409, &"wrong_state".into()), "{error}");
+}
+
+/// A keeper that dies over a request has made the record, or has run nothing.
+#[tokio::test]
+async fn a_request_that_a_keeper_died_over_is_told_by_its_record() {
+    let mut world = World::new().await;
+    let keeper = world.running(StartOptions::default()).await;
+    let door = ExecDoor::of(&world, &keeper);
+    let asked = ask(&world, &keeper, "first", request(ExecMode::Detached));
+    let mut caller = door.caller().await;
+    let start = caller.start().await;
+    let made = caller.make(&start);
+    drop((made, caller, door));
+    let box_id = keeper.id;
+    drop(keeper);
+    let (status, record) = within(asked).await.unwrap();
+    assert_eq!((status, &record["ending"]["reason"]), (201, &"lost".into()), "{record}");
+    assert_eq!(record["id"], start.exec.to_string());
+
+    // Its answer may be lost: the next try is told of the same, and another request is not taken for it.
+    let path = format!("/v1/boxes/{box_id}/execs");
+    let socket = world.socket();
+    let again = |key: &'static str, request: CreateExec| {
+        let (socket, path) = (socket.clone(), path.clone());
+        async move { call(&socket, "POST", &path, &[("idempotency-key", key)], Some(&request)).await }
+    };
+    let (status, repeated) = again("first", request(ExecMode::Detached)).await;
+    assert_eq!((status, &repeated["id"]), (200, &record["id"]), "{repeated}");
+    let (status, error) = again("first", request(ExecMode::Attached)).await;
+    assert_eq!((status, &error["code"]), (409, &"key_reused".into()), "{error}");
+    let (status, error) = again("second", request(ExecMode::Detached)).await;
+    assert_eq!((status, &error["code"]), (409, &"wrong_state".into()), "{error}");
+}
+
 #[tokio::test]
 async fn a_list_is_paged_newest_first() {
     let mut world = World::new().await;

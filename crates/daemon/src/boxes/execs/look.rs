@@ -6,7 +6,7 @@ use minimal_proto::address;
 use minimal_proto::api::{ExecRecord, LogFigures};
 use minimal_proto::error::Chain;
 use minimal_proto::exec::{ExecEnd, ExecFile};
-use minimal_proto::{BoxId, Ending, ErrorBody, ErrorCode, ExecId, Timestamp};
+use minimal_proto::{BoxId, Ending, ErrorBody, ErrorCode, ExecId, State, Timestamp};
 use minimal_store::{BoxDir, ExecDir, ExecDirError};
 
 use super::{LiveExec, actor, record};
@@ -69,7 +69,7 @@ pub(super) async fn read_end(
 }
 
 impl Place {
-    fn dir(&self) -> &Arc<BoxDir> {
+    pub(super) fn dir(&self) -> &Arc<BoxDir> {
         match self {
             Self::Live(live) => &live.dir,
             Self::Ended(_, dir) => dir,
@@ -83,7 +83,7 @@ impl Place {
         }
     }
 
-    fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         match self {
             Self::Live(live) => live.name.as_str(),
             Self::Ended(ended, _) => ended.name.as_str(),
@@ -107,6 +107,13 @@ impl Place {
         }
     }
 
+    pub(super) fn state(&self) -> State {
+        match self {
+            Self::Live(live) => live.view.borrow().record.state,
+            Self::Ended(ended, _) => ended.state,
+        }
+    }
+
     fn live(&self, id: ExecId) -> Option<Arc<LiveExec>> {
         match self {
             Self::Live(live) => live.execs.get(id),
@@ -114,7 +121,7 @@ impl Place {
         }
     }
 
-    fn error(&self, code: ErrorCode, message: String) -> ErrorBody {
+    pub(super) fn error(&self, code: ErrorCode, message: String) -> ErrorBody {
         ErrorBody::new(code, message).with_detail("box", self.id().to_string())
     }
 
@@ -177,6 +184,20 @@ impl Place {
                     .with_hint("give more of the id, or all of it")
                     .with_detail("candidates", ids))
             }
+        }
+    }
+
+    /// An exec of a box that has ended, if it ever had a record: it has one before anything of it is
+    /// executed.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(super) async fn ended_exec(&self, id: ExecId) -> Result<Option<Box<EndedExec>>, ErrorBody> {
+        match self.read(id).await {
+            Ok(Ok(ended)) => Ok(Some(ended)),
+            Ok(Err(NoEnd)) => Err(self.not_found(&id.to_string())),
+            Err(error) if error.code == ErrorCode::NotFound => Ok(None),
+            Err(error) => Err(error),
         }
     }
 

@@ -12,6 +12,7 @@
 mod actor;
 mod look;
 mod start;
+mod too_late;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +27,7 @@ use super::line::Line;
 
 pub(super) use actor::join_all;
 pub(crate) use look::{ExecEntry, Place, list};
-pub(crate) use start::{not_running, start};
+pub(crate) use start::start;
 
 /// An exec with an actor.
 #[derive(Debug)]

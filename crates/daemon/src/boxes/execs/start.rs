@@ -7,11 +7,12 @@ use minimal_proto::api::CreateExec;
 use minimal_proto::error::Chain;
 use minimal_proto::exec::ExecCommand;
 use minimal_proto::keeper::{ExecStanding, ExecStart, FromKeeper, ToKeeper};
-use minimal_proto::{BoxName, ErrorBody, ErrorCode, ExecId, State};
+use minimal_proto::{ErrorBody, ErrorCode, ExecId, State};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use super::{LiveExec, actor};
+use super::look::{ExecEntry, Place};
+use super::{actor, too_late};
 use crate::boxes::Live;
 use crate::boxes::link::{Link, LinkError};
 use crate::boxes::view::View;
@@ -35,30 +36,52 @@ const LONGEST: usize = 6 << 20;
 /// What came of a request: an exec that runs or has failed to start.
 #[derive(Debug)]
 pub(crate) struct Started {
-    pub(crate) exec: Arc<LiveExec>,
+    pub(crate) exec: ExecEntry,
     /// Whether an earlier request with the same key has made it.
     pub(crate) repeated: bool,
 }
 
-/// Runs a command in a box that lives.
+/// What tells a repeat of a request: its key, and what it asked for.
+#[derive(Debug)]
+pub(super) struct Mark {
+    pub(super) key: String,
+    pub(super) digest: String,
+}
+
+/// Runs a command in a box.
 ///
 /// To be run in a task of its own: a client that leaves must not cut it short.
 ///
 /// # Errors
-/// Nothing was run.
+/// Nothing was run; or (`exit_unknown`) it is not known.
 pub(crate) async fn start(
-    live: Arc<Live>,
+    place: Place,
     request: CreateExec,
     key: Option<String>,
 ) -> Result<Started, ErrorBody> {
     check(&request)?;
+    let mark = key.map(|key| Mark { key, digest: digest(&request.command) });
+    let live = match &place {
+        Place::Live(live) if !live.view.borrow().has_ended() => Arc::clone(live),
+        Place::Live(live) => {
+            live.ended().await?;
+            return too_late::from_disk(&place, None, mark.as_ref()).await;
+        }
+        Place::Ended(..) => return too_late::from_disk(&place, None, mark.as_ref()).await,
+    };
     is_running(&live)?;
     if !live.facts.exec_enabled {
         let message = format!("the spec of box `{}` says io.exec_enabled = false", live.name);
         return Err(live.line.whose.error(ErrorCode::Refused, message));
     }
-    let (mut link, hello) =
-        actor::connect(&live).await.map_err(|error| unreachable(&live, &error))?;
+    let (mut link, hello) = match actor::connect(&live).await {
+        Ok(connected) => connected,
+        Err(error @ LinkError::Silent) => return Err(unreachable(&live, &error)),
+        Err(error) => {
+            let otherwise = unreachable(&live, &error);
+            return too_late::answer(&live, None, mark.as_ref(), otherwise).await;
+        }
+    };
     if hello.execs.is_none() {
         let message = format!(
             "the keeper of box `{}` is of an earlier build, which runs no execs",
@@ -72,13 +95,21 @@ pub(crate) async fn start(
     }
     let CreateExec { command, values } = request;
     let (program, arguments) = (command.argv[0].to_lossy(), command.argv.len() - 1);
-    let request_digest = key.is_some().then(|| digest(&command));
     let id = ExecId::from_uuid(Uuid::now_v7());
-    let start = ExecStart { exec: id, command, values, idempotency_key: key, request_digest };
+    let (idempotency_key, request_digest) =
+        mark.as_ref().map(|mark| (mark.key.clone(), mark.digest.clone())).unzip();
+    let start = ExecStart { exec: id, command, values, idempotency_key, request_digest };
     pass("daemon.exec.before_ask").await?;
     link.send(&ToKeeper::Exec(Box::new(start)));
     pass("daemon.exec.after_asked").await?;
-    let standing = standing(&live, &mut link).await?;
+    let standing = match standing(&live, &mut link).await {
+        Ok(answer) => answer?,
+        Err(error @ LinkError::Silent) => return Err(unreachable(&live, &error)),
+        Err(error) => {
+            let otherwise = unanswered(&live, &error);
+            return too_late::answer(&live, Some(id), mark.as_ref(), otherwise).await;
+        }
+    };
     let repeated = standing.exec != id;
     let exec = match repeated {
         true => actor::adopt(&live, link, &standing).await?,
@@ -95,23 +126,25 @@ pub(crate) async fn start(
         }
     }
     pass("daemon.exec.after_started").await?;
-    Ok(Started { exec, repeated })
+    Ok(Started { exec: ExecEntry::Live(exec), repeated })
 }
 
 /// The keeper's answer. One that is silent is given up, and runs nothing once it wakes.
-async fn standing(live: &Live, link: &mut Link) -> Result<ExecStanding, ErrorBody> {
+async fn standing(
+    live: &Live,
+    link: &mut Link,
+) -> Result<Result<ExecStanding, ErrorBody>, LinkError> {
     let answered = async {
         loop {
-            match link.next().await {
-                Ok(FromKeeper::Exec(standing)) => return Ok(Ok(standing)),
-                Ok(FromKeeper::Refused { error }) => return Ok(Err(error)),
+            match link.next().await? {
+                FromKeeper::Exec(standing) => return Ok(Ok(standing)),
+                FromKeeper::Refused { error } => return Ok(Err(error)),
                 // What it says before is about its box, which another connection hears too.
-                Ok(_) => {}
-                Err(error) => return Ok(Err(unanswered(live, &error))),
+                _ => {}
             }
         }
     };
-    unless_silent(live, answered).await.unwrap_or_else(|error| Err(unreachable(live, &error)))
+    unless_silent(live, answered).await
 }
 
 /// Waits for something of a keeper, for as long as the box's own connection shows that it is there: one
@@ -201,11 +234,11 @@ fn is_running(live: &Live) -> Result<(), ErrorBody> {
     if state == State::Running {
         return Ok(());
     }
-    Err(live.line.whose.error(ErrorCode::WrongState, not_running(&live.name, state)))
+    Err(live.line.whose.error(ErrorCode::WrongState, not_running(live.name.as_str(), state)))
 }
 
 /// That nothing can be run in a box, because of the state it is in.
-pub(crate) fn not_running(name: &BoxName, state: State) -> String {
+pub(super) fn not_running(name: &str, state: State) -> String {
     format!("nothing can be run in box `{name}`: it is {state}, and not running")
 }
 
@@ -214,7 +247,7 @@ pub(super) fn unreachable(live: &Live, error: &LinkError) -> ErrorBody {
     let whose = &live.line.whose;
     let state = live.view.borrow().record.state;
     if live.view.borrow().has_ended() {
-        return whose.error(ErrorCode::WrongState, not_running(&live.name, state));
+        return whose.error(ErrorCode::WrongState, not_running(live.name.as_str(), state));
     }
     let fault = live.view.borrow().fault.clone();
     match (error, fault) {
