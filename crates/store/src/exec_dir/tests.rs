@@ -1,5 +1,3 @@
-use std::collections::BTreeMap;
-
 use minimal_proto::exec::{EXEC_LOG_MAX, ExecCommand, ExecMode};
 use minimal_proto::stream::Stream;
 
