@@ -93,6 +93,7 @@ fn keep(
     log: &mut KeeperLog,
 ) -> Result<(), (BoxDir, String)> {
     let opened = (|| {
+        hook::point("keeper.birth.told").map_err(|error| error.to_string())?;
         let lock = LifeLock::open(&dir).map_err(|error| Chain(&error).to_string())?;
         if !lock.try_keeper().map_err(|error| Chain(&error).to_string())? {
             return Err("another keeper has this box".to_owned());

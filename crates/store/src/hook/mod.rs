@@ -31,6 +31,7 @@ pub const POINTS: &[&str] = &[
     "store.journal.sync",
     "keeper.blank.before_clone",
     "keeper.blank.after_clone",
+    "keeper.birth.told",
     "keeper.birth.locked",
     "keeper.birth.before_exec",
     "keeper.birth.after_exec",

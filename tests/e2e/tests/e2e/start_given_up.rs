@@ -32,11 +32,8 @@ for_each_user! {
     /// keeper goes on.
     fn before_the_keeper_has_begun(env) {
         shared(env);
-        env.run(["true"]).run().assert_code(0);
-        env.wait_for_process("min-spare");
-        // The next one is made for the box, and has not read which one.
-        let paused = env.hooks().pause("keeper.blank.before_clone");
-        env.find("min-spare").iter().for_each(minimal_testkit::Process::kill);
+        env.boxes();
+        let paused = env.hooks().pause("keeper.birth.told");
         env.hooks().fail(START_LIMIT, Errno::IO);
         let output =
             env.min(["run", "--name", "stuck", "--workspace", "bind", "--", "sh", "-c", SCRIPT]).run();
@@ -44,13 +41,10 @@ for_each_user! {
         let record = env.show("stuck");
         assert_eq!((&record["state"], &record["ending"]["reason"]), (&"failed".into(), &"start_failed".into()));
         let held = paused.reached();
-        let spares = env.find("min-spare");
+        let keeper = env.keepers().pop().expect("the box has a keeper");
         held.release();
-        // The one that was told of the box finds its ending and leaves.
-        wait_until("a keeper has left", LIMIT, || {
-            let left: Vec<_> = spares.iter().filter(|spare| spare.is_alive()).collect();
-            if left.len() < spares.len() { Ok(()) } else { Err(format!("{left:?}")) }
-        });
+        // It finds the box's ending and leaves.
+        keeper.wait_gone(LIMIT);
         assert_eq!(runs(env), 0);
         assert_eq!(env.ending("stuck"), record["ending"], "what was told is final");
     }
