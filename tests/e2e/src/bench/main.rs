@@ -20,9 +20,10 @@ use crate::table::Row;
 /// A measurement: its name, and what takes it.
 type Bench = (&'static str, fn() -> Result<Vec<Row>>);
 
-const BENCHES: [Bench; 8] = [
+const BENCHES: [Bench; 9] = [
     ("create", rows::create::bench),
     ("run", rows::run::bench),
+    ("exec", rows::exec::bench),
     ("cold", rows::cold::bench),
     ("pipe", rows::pipe::bench),
     ("memory", rows::many::memory),

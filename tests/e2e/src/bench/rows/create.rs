@@ -1,15 +1,14 @@
 //! From the request to the first byte of output, through the API.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use minimal_proto::Spec;
 use minimal_proto::api::{CreateBox, StartOptions};
-use minimal_sdk::{AttachOptions, Client, SocketConnector, StreamEvent};
+use minimal_sdk::{AttachOptions, Client};
 use minimal_testkit::TestEnv;
 
-use super::{min, ok};
+use super::{client, first_output, min, ok};
 use crate::peers::Peer;
 use crate::samples::Samples;
 use crate::table::Row;
@@ -28,26 +27,15 @@ async fn first_byte(client: &Client) -> Result<Duration> {
     };
     let start = Instant::now();
     let record = client.create(&create, uuid::Uuid::now_v7()).await?;
-    let (mut stream, _handle) = client.attach(record.id, AttachOptions::default()).await?;
-    let mut first = None;
-    loop {
-        match stream.next().await? {
-            StreamEvent::Output { .. } => first = first.or_else(|| Some(start.elapsed())),
-            event if event.is_terminal() => break,
-            _ => {}
-        }
-    }
-    match first {
-        Some(first) => Ok(first),
-        None => bail!("the box printed nothing"),
-    }
+    let (stream, _handle) = client.attach(record.id, AttachOptions::default()).await?;
+    first_output(stream, start).await
 }
 
 pub(crate) fn bench() -> Result<Vec<Row>> {
     let env = TestEnv::new();
     ok(min(&env, &["run", "--", "true"]))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let client = Client::new(Arc::new(SocketConnector::new(env.state_dir().join("minimald.sock"))));
+    let client = client(&env);
     let peers: Vec<Peer> =
         [Some(Peer::plain()), Peer::unshare(), Peer::bwrap()].into_iter().flatten().collect();
     let mut ours = Samples::default();

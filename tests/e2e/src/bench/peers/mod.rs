@@ -1,5 +1,7 @@
 //! Floors, and programs that do the same.
 
+mod podman;
+
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -49,6 +51,8 @@ const BWRAP: &[&str] = &[
     "/workbench",
 ];
 
+pub(crate) use podman::Container;
+
 /// A command that runs `argv` in one of the ways things are compared with.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
@@ -94,37 +98,12 @@ impl Peer {
             .if_it_works()
     }
 
-    /// podman with runc on a root directory made of the host's, if it works here. `scratch` takes its
-    /// state.
+    /// podman with runc, if it works here. `scratch` takes its state.
     pub(crate) fn podman(scratch: &Path) -> Option<Self> {
-        let root = scratch.join("root");
-        for directory in ["usr", "proc", "dev", "sys", "tmp", "etc", "run"] {
-            std::fs::create_dir_all(root.join(directory)).ok()?;
-        }
-        for link in ["bin", "sbin", "lib", "lib64"] {
-            if !root.join(link).exists() {
-                std::os::unix::fs::symlink(format!("usr/{link}"), root.join(link)).ok()?;
-            }
-        }
-        let args = [
-            format!("--root={}", scratch.join("storage").display()),
-            format!("--runroot={}", scratch.join("runroot").display()),
-            "--cgroup-manager=cgroupfs".into(),
-            "--storage-driver=vfs".into(),
-            "--runtime=runc".into(),
-            "run".into(),
-            "--rm".into(),
-            "--network=none".into(),
-            "--log-driver=none".into(),
-            // What a container of podman's wants by default is more than some machines allow.
-            "--ulimit=nofile=1024:1024".into(),
-            "--ulimit=nproc=1024:1024".into(),
-            "--volume=/usr:/usr:ro".into(),
-            "--rootfs".into(),
-            root.display().to_string(),
-        ];
-        Self { name: "podman run, runc", program: "/usr/bin/podman".into(), args: args.into() }
-            .if_it_works()
+        let mut args = podman::globals(scratch);
+        args.extend(["run".into(), "--rm".into()]);
+        args.extend(podman::container(scratch).ok()?);
+        Self { name: "podman run, runc", program: podman::PROGRAM.into(), args }.if_it_works()
     }
 
     fn if_it_works(self) -> Option<Self> {
