@@ -86,6 +86,7 @@ fn the_tree_of_commands() {
       kill         Send one signal to the command of boxes
       rm           Remove boxes: their records, logs and files
       box          Everything about boxes
+        start      Start a service, or any command, in a box that runs until it is stopped, and print its id
         run        Run a task, or any command, in a fresh box
         exec       Run a command in a box that runs
         attach     Watch a box's output, from its beginning to its end, and write its input

@@ -111,8 +111,11 @@ pub struct BoxRecord {
     pub client_digest: Option<String>,
     /// Always `none` for now.
     pub identity: String,
-    /// The program, for listings; never its arguments.
+    /// The program, for listings; never its arguments. Null without an entrypoint.
     pub program: Option<String>,
+    /// What its entrypoint does; null unless the box runs, and in answers of earlier builds.
+    #[serde(default)]
+    pub entrypoint: Option<Entrypoint>,
     /// What isolation is in force; null before the start.
     pub enforcement: Option<Enforcement>,
     /// Execs that run now.
@@ -121,6 +124,31 @@ pub struct BoxRecord {
     pub log: LogFigures,
     /// What its directory holds, in bytes; null where it was not measured (listings).
     pub disk_bytes: Option<u64>,
+}
+
+/// The entrypoint of a box that runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Entrypoint {
+    /// What it does.
+    pub state: EntrypointState,
+    /// How it returned, the last time it did; null if it has not.
+    pub returned: Option<Ending>,
+    /// How often it was started again in this life.
+    pub restarts: u32,
+}
+
+/// What an entrypoint does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum EntrypointState {
+    /// It runs.
+    Running,
+    /// It has returned, and the box lives on until it is stopped.
+    Returned,
+    /// There is none: the box is a place for execs.
+    None,
 }
 
 /// `GET /v1/boxes?brief=true`. Schema `min/v1/box-list`.

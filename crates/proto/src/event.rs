@@ -27,8 +27,15 @@ pub struct Event {
 pub enum EventData {
     /// The box got its directory.
     Created(Created),
-    /// The entrypoint was executed.
+    /// The entrypoint was executed, or a box without one is complete.
     Started(Started),
+    /// The entrypoint of a box that lives until it is stopped returned; data is how, as of an ending,
+    /// flat.
+    EntrypointReturned(Ending),
+    /// It was executed again.
+    Restarted(Restarted),
+    /// The box is ready for others, as its probe says.
+    Ready,
     /// A client began to read, or write, the box's streams.
     Attached(ClientNote),
     /// It left.
@@ -91,6 +98,13 @@ pub struct Started {
     pub keeper_pid: i32,
     /// What isolation is in force.
     pub enforcement: Enforcement,
+}
+
+/// Data of `restarted`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Restarted {
+    /// How often in this life, this time included.
+    pub restarts: u32,
 }
 
 /// Data of `attached` and `detached`.
@@ -165,6 +179,9 @@ impl EventData {
         match self {
             Self::Created(_) => "created",
             Self::Started(_) => "started",
+            Self::EntrypointReturned(_) => "entrypoint_returned",
+            Self::Restarted(_) => "restarted",
+            Self::Ready => "ready",
             Self::Attached(_) => "attached",
             Self::Detached(_) => "detached",
             Self::Degraded(_) => "degraded",
@@ -183,6 +200,8 @@ impl EventData {
         match self {
             Self::Created(data) => serde_json::to_value(data),
             Self::Started(data) => serde_json::to_value(data),
+            Self::Restarted(data) => serde_json::to_value(data),
+            Self::Ready => Ok(Value::Object(serde_json::Map::new())),
             Self::Attached(data) | Self::Detached(data) => serde_json::to_value(data),
             Self::Degraded(data) => serde_json::to_value(data),
             Self::Renamed(data) => serde_json::to_value(data),
@@ -190,7 +209,9 @@ impl EventData {
             Self::ExecStarted(data) => serde_json::to_value(data),
             Self::ExecExited(data) => serde_json::to_value(data),
             Self::ExecsNotListed(data) => serde_json::to_value(data),
-            Self::Exited(ending) | Self::Failed(ending) => serde_json::to_value(ending),
+            Self::EntrypointReturned(ending) | Self::Exited(ending) | Self::Failed(ending) => {
+                serde_json::to_value(ending)
+            }
             Self::Unknown { data, .. } => Ok(data.clone()),
         }
     }
@@ -203,6 +224,9 @@ impl EventData {
         Ok(match type_name.as_str() {
             "created" => Self::Created(serde_json::from_value(data)?),
             "started" => Self::Started(serde_json::from_value(data)?),
+            "entrypoint_returned" => Self::EntrypointReturned(serde_json::from_value(data)?),
+            "restarted" => Self::Restarted(serde_json::from_value(data)?),
+            "ready" => Self::Ready,
             "attached" => Self::Attached(serde_json::from_value(data)?),
             "detached" => Self::Detached(serde_json::from_value(data)?),
             "degraded" => Self::Degraded(serde_json::from_value(data)?),

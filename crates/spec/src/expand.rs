@@ -158,7 +158,20 @@ impl Project {
     /// # Errors
     /// What is laid over it does not make a spec.
     pub fn expand_command(&self, overrides: &Overrides) -> Result<Expanded, ExpandError> {
-        self.expand_layers(None, &Builtin::Task.into(), overrides)
+        self.expand_as(Builtin::Task, overrides)
+    }
+
+    /// The spec of a command without an entry, as a built-in type; of one that needs none also
+    /// without a command.
+    ///
+    /// # Errors
+    /// What is laid over it does not make a spec.
+    pub fn expand_as(
+        &self,
+        builtin: Builtin,
+        overrides: &Overrides,
+    ) -> Result<Expanded, ExpandError> {
+        self.expand_layers(None, &builtin.into(), overrides)
     }
 
     fn expand_layers(

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub use options::{
-    AttachArgs, EndingArgs, EventsArgs, ExecArgs, ExecOption, ExecsArgs, HostStopArgs, KillArgs,
-    ListArgs, LogsArgs, NetworkArg, OneBox, RemoveArgs, RunArgs, Shell, ShowArgs, Since, SomeBoxes,
-    SpecArgs, StopArgs, StreamArg, WaitArgs, WorkspaceArg,
+    AttachArgs, BoxOptions, EndingArgs, EventsArgs, ExecArgs, ExecOption, ExecsArgs, HostStopArgs,
+    KillArgs, ListArgs, LogsArgs, NetworkArg, OneBox, RemoveArgs, RunArgs, Shell, ShowArgs, Since,
+    SomeBoxes, SpecArgs, StartArgs, StopArgs, StreamArg, WaitArgs, WorkspaceArg,
 };
 
 /// Runs commands in isolated boxes that outlive whoever started them, and tells how they ended.
@@ -39,13 +39,21 @@ impl Cli {
         | Command::Box { verb: BoxVerb::Run(args) }
         | Command::Task { verb: TaskVerb::Run(args) } = &mut cli.command
         {
-            // Everything from the first word of `argv` on is `argv`, so that what stands before it is
-            // the one place where the dashes can be. No option takes them for its value.
-            let before = words.len().checked_sub(args.argv.len() + 1);
-            args.is_command = before.is_some_and(|before| words[before] == "--");
+            args.is_command = has_dashes(words, &args.argv);
+        }
+        if let Command::Box { verb: BoxVerb::Start(args) } = &mut cli.command {
+            args.is_command = has_dashes(words, &args.argv);
         }
         Ok(cli)
     }
+}
+
+/// Whether two dashes stand before the trailing words. Everything from the first of them on is theirs,
+/// so that what stands before it is the one place where the dashes can be. No option takes them for its
+/// value.
+fn has_dashes(words: &[OsString], trailing: &[OsString]) -> bool {
+    let before = words.len().checked_sub(trailing.len() + 1);
+    before.is_some_and(|before| words[before] == "--")
 }
 
 /// Options of every command.
@@ -231,6 +239,8 @@ pub enum TypeVerb {
 /// Verbs of `min box`.
 #[derive(Debug, Subcommand)]
 pub enum BoxVerb {
+    /// Start a service, or any command, in a box that runs until it is stopped, and print its id
+    Start(Box<StartArgs>),
     /// Run a task, or any command, in a fresh box
     Run(Box<RunArgs>),
     /// Run a command in a box that runs

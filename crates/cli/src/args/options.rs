@@ -23,16 +23,9 @@ pub struct HostStopArgs {
     pub force: bool,
 }
 
-/// Options of `min run`.
-#[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch that a person gives")]
-#[command(
-    override_usage = "min run [OPTIONS] <TASK> [--ARGUMENT VALUE]...\n       min run [OPTIONS] -- <COMMAND> [ARGUMENT]..."
-)]
-pub struct RunArgs {
-    /// Print the box's id and leave it running
-    #[arg(short, long)]
-    pub detach: bool,
+/// What a box that is made can be given.
+#[derive(Clone, Debug, Args)]
+pub struct BoxOptions {
     /// Set a variable, or with the name alone pass on the caller's; may be given again
     #[arg(short, long = "env", value_name = "NAME[=VALUE]")]
     pub env: Vec<OsString>,
@@ -69,6 +62,21 @@ pub struct RunArgs {
     /// What network the box has; without it none
     #[arg(long, value_name = "MODE", value_enum)]
     pub network: Option<NetworkArg>,
+}
+
+/// Options of `min run`.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch that a person gives")]
+#[command(
+    override_usage = "min run [OPTIONS] <TASK> [--ARGUMENT VALUE]...\n       min run [OPTIONS] -- <COMMAND> [ARGUMENT]..."
+)]
+pub struct RunArgs {
+    /// Print the box's id and leave it running
+    #[arg(short, long)]
+    pub detach: bool,
+    /// What the box is given.
+    #[command(flatten)]
+    pub options: BoxOptions,
     /// Give the command no input
     #[arg(long)]
     pub no_stdin: bool,
@@ -80,6 +88,26 @@ pub struct RunArgs {
     pub explain: bool,
     /// A task and its arguments; behind two dashes a program and its own, never a shell line
     #[arg(value_name = "TASK|COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub argv: Vec<OsString>,
+    /// Whether two dashes stand before `argv`.
+    #[arg(skip)]
+    pub is_command: bool,
+}
+
+/// Options of `min box start`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "min box start [OPTIONS] <ENTRY> [--ARGUMENT VALUE]...\n       min box start [OPTIONS] -- <COMMAND> [ARGUMENT]...\n       min box start [OPTIONS] --bare"
+)]
+pub struct StartArgs {
+    /// What the box is given.
+    #[command(flatten)]
+    pub options: BoxOptions,
+    /// Without a command: a place for `min exec`
+    #[arg(long, conflicts_with = "argv")]
+    pub bare: bool,
+    /// A service and its arguments; behind two dashes a program and its own, never a shell line
+    #[arg(value_name = "ENTRY|COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
     pub argv: Vec<OsString>,
     /// Whether two dashes stand before `argv`.
     #[arg(skip)]

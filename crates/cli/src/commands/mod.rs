@@ -16,6 +16,7 @@ mod run;
 mod several;
 mod show;
 mod spec;
+mod start;
 mod stop;
 mod task;
 mod types;
@@ -53,7 +54,7 @@ pub fn is_run(command: &Command) -> bool {
         command,
         Command::Run(_)
             | Command::Exec(_)
-            | Command::Box { verb: BoxVerb::Run(_) | BoxVerb::Exec(_) }
+            | Command::Box { verb: BoxVerb::Run(_) | BoxVerb::Exec(_) | BoxVerb::Start(_) }
             | Command::Task { verb: TaskVerb::Run(_) }
     )
 }
@@ -87,6 +88,7 @@ pub async fn dispatch(
         },
         Command::Box { verb } => match verb {
             BoxVerb::Run(args) => Command::Run(args),
+            BoxVerb::Start(args) => return start::run(context, &args).await,
             BoxVerb::Exec(args) => Command::Exec(args),
             BoxVerb::Attach(args) => Command::Attach(args),
             BoxVerb::Execs(args) => return execs::run(context, &args).await,

@@ -6,7 +6,7 @@ use minimal_proto::{BoxName, ByteString, Ending, ErrorCode, Reason};
 use serde_json::json;
 
 use crate::addressee::Addressee;
-use crate::args::{Format, RunArgs};
+use crate::args::{BoxOptions, Format, RunArgs};
 use crate::context::Context;
 use crate::ending_file::EndingFile;
 use crate::error::Failure;
@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::home_program;
 use crate::project::Project;
 use crate::project_file;
-use crate::run::{self, Attended, Created, Signals, address};
+use crate::run::{self, Attended, Created, Signals, Streams, address};
 
 /// Runs a command in a fresh box.
 pub(super) async fn run(
@@ -24,11 +24,14 @@ pub(super) async fn run(
 ) -> Result<Exit, Failure> {
     let project = Project::find(context.home().as_deref());
     let file = project_file::load(context, project.as_ref()).map_err(run::nothing_was_run)?;
-    if let Some(help) = run::help(args, &file).map_err(run::nothing_was_run)? {
+    if let Some(help) = run::help(args.into(), &file).map_err(run::nothing_was_run)? {
         context.printer.data(help.as_bytes())?;
         return Ok(Exit::Done);
     }
-    let request = run::request(context, args, &file, project).map_err(run::nothing_was_run)?;
+    let input = !args.detach && !args.no_stdin && run::is_worth_reading();
+    let streams = Streams { input, pin: !args.detach };
+    let request = run::request(context, args.into(), &file, project, streams)
+        .map_err(run::nothing_was_run)?;
     if args.explain {
         return explain(context, &request);
     }
@@ -41,25 +44,40 @@ pub(super) async fn run(
     let record = created.record.clone();
     if let Some(ending) = record.ending.as_ref().filter(|ending| started_not(ending)) {
         ending_file.ended(&Addressee::from(&record), ending);
-        let failure = not_started(&record, ending);
-        let failure = match ending.start_fault() {
-            Some(StartFault::NotFound) => with_home_hint(context, &request, failure),
-            Some(StartFault::NotExecutable | StartFault::Other) | None => failure,
-        };
+        let failure = explained(context, &request, &record, ending);
         // Told here, so that the last line is about what is left of the box.
         context.printer.failure(&failure);
         close(context, args, &created).await;
         return Ok(failure.exit);
     }
-    tell_what_is_missing(context, args, &record);
+    tell_what_is_missing(context, &args.options, &record);
     if args.detach {
-        let printed = match context.printer.format() {
-            Format::Table => context.printer.line(&record.id.to_string()),
-            Format::Json | Format::Jsonl => context.printer.json(&record),
-        };
-        return printed.map(|()| Exit::Done).map_err(|failure| unheard(&record, failure));
+        return print_id(context, &record);
     }
     attended(context, args, &request, created, ending_file, &mut signals).await
+}
+
+/// Why a box did not start.
+pub(super) fn explained(
+    context: &Context,
+    request: &CreateBox,
+    record: &BoxRecord,
+    ending: &Ending,
+) -> Failure {
+    let failure = not_started(record, ending);
+    match ending.start_fault() {
+        Some(StartFault::NotFound) => with_home_hint(context, request, failure),
+        Some(StartFault::NotExecutable | StartFault::Other) | None => failure,
+    }
+}
+
+/// Prints the id of a box that was left running.
+pub(super) fn print_id(context: &Context, record: &BoxRecord) -> Result<Exit, Failure> {
+    let printed = match context.printer.format() {
+        Format::Table => context.printer.line(&record.id.to_string()),
+        Format::Json | Format::Jsonl => context.printer.json(record),
+    };
+    printed.map(|()| Exit::Done).map_err(|failure| unheard(record, failure))
 }
 
 /// The box runs, and its id could not be printed: it is named where somebody may hear it.
@@ -75,7 +93,7 @@ fn unheard(record: &BoxRecord, failure: Failure) -> Failure {
 
 /// A limit that was asked for and is not in force is said once, by name; and so is what a workspace
 /// lacks, which one finds out else only by missing it.
-fn tell_what_is_missing(context: &Context, args: &RunArgs, record: &BoxRecord) {
+pub(super) fn tell_what_is_missing(context: &Context, args: &BoxOptions, record: &BoxRecord) {
     let asked = [("ram", args.ram.is_some()), ("pids", args.pids.is_some())];
     for missing in record.enforcement.iter().flat_map(|enforcement| &enforcement.missing) {
         if asked.contains(&(missing.what.as_str(), true)) {
@@ -126,7 +144,7 @@ fn with_home_hint(context: &Context, request: &CreateBox, failure: Failure) -> F
 /// What is left of the box: removed on request, else named.
 async fn close(context: &Context, args: &RunArgs, created: &Created) {
     let Created { client, record, .. } = created;
-    if args.rm {
+    if args.options.rm {
         // Without it the daemon removes the box a minute later.
         if let Err(error) = client.acknowledge(record.id).await {
             context.printer.detail(&Failure::from(error).in_one_line());
@@ -137,7 +155,7 @@ async fn close(context: &Context, args: &RunArgs, created: &Created) {
     }
 }
 
-fn started_not(ending: &Ending) -> bool {
+pub(super) fn started_not(ending: &Ending) -> bool {
     ending.reason() == Reason::StartFailed
 }
 

@@ -1,7 +1,7 @@
 //! `min show`
 
 use minimal_proto::Ending;
-use minimal_proto::api::{BoxRecord, ExecRecord, LogFigures};
+use minimal_proto::api::{BoxRecord, Entrypoint, EntrypointState, ExecRecord, LogFigures};
 
 use super::execs::mode;
 use crate::args::{Format, ShowArgs};
@@ -43,6 +43,10 @@ fn table(record: &BoxRecord) -> String {
         ending_rows(&mut row, ending);
     }
     row("program", record.program.clone());
+    if let Some(entrypoint) = &record.entrypoint {
+        row("entrypoint", entrypoint_in_words(entrypoint));
+        row("restarts", (entrypoint.restarts > 0).then(|| entrypoint.restarts.to_string()));
+    }
     row("project", record.project_root.as_ref().map(|root| on_one_line(&root.to_lossy())));
     row("host", Some(format!("{} ({})", record.host, record.provider)));
     row("created", record.created_at.map(|time| time.to_string()));
@@ -72,6 +76,18 @@ fn table(record: &BoxRecord) -> String {
     }
     drop(row);
     table.render()
+}
+
+/// What an entrypoint does, where that is not what one expects of a box that runs.
+fn entrypoint_in_words(entrypoint: &Entrypoint) -> Option<String> {
+    match (entrypoint.state, &entrypoint.returned) {
+        (EntrypointState::Running, _) => None,
+        (EntrypointState::None, _) => Some("none".to_owned()),
+        (EntrypointState::Returned, None) => Some("returned".to_owned()),
+        (EntrypointState::Returned, Some(how)) => {
+            Some(format!("returned: {}", ending_in_words(how)))
+        }
+    }
 }
 
 /// Adds rows to a table, of what there is.

@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::output::{Table, on_one_line};
 use crate::project::Project;
 use crate::project_file;
-use crate::run::{is_task, usage};
+use crate::run::{Wish, is_task, usage};
 use minimal_spec::{Argument, Entry};
 
 fn tasks(project: &minimal_spec::Project) -> impl Iterator<Item = &Entry> {
@@ -31,7 +31,7 @@ pub(super) fn list(context: &Context) -> Result<Exit, Failure> {
                 table.row([
                     entry.name.to_string(),
                     on_one_line(&entry.description().unwrap_or_else(|| "-".to_owned())),
-                    usage(entry),
+                    usage(entry, Wish::Run),
                 ]);
             }
             context.printer.data(table.render().as_bytes())?;

@@ -68,6 +68,11 @@ pub fn event_in_words(event: &Event) -> String {
     match &event.data {
         EventData::Created(created) => format!("name {}", created.name),
         EventData::Started(started) => format!("keeper {}", started.keeper_pid),
+        EventData::EntrypointReturned(ending) | EventData::Exited(ending) => {
+            ending_in_words(ending)
+        }
+        EventData::Restarted(restarted) => format!("for the {}. time", restarted.restarts),
+        EventData::Ready => String::new(),
         EventData::Attached(note) | EventData::Detached(note) => {
             if note.input {
                 "with input".to_owned()
@@ -94,7 +99,6 @@ pub fn event_in_words(event: &Event) -> String {
         EventData::ExecsNotListed(not_listed) => {
             format!("after the first {} commands", not_listed.listed)
         }
-        EventData::Exited(ending) => ending_in_words(ending),
         EventData::Failed(ending) => {
             let message = ending.detail().get("message").and_then(serde_json::Value::as_str);
             message.unwrap_or("start failed").to_owned()

@@ -9,9 +9,8 @@ use minimal_proto::{ErrorCode, Signal};
 use minimal_sdk::{CallError, Client};
 use uuid::Uuid;
 
-use super::plan::{self, What};
-use super::{Signals, input, workspace};
-use crate::args::RunArgs;
+use super::plan::{self, What, Wish, Words};
+use super::{Signals, workspace};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -32,37 +31,55 @@ pub struct Created {
     pub pending: Vec<Signal>,
 }
 
+/// What of a box's streams its creator is there for.
+#[derive(Clone, Copy, Debug)]
+pub struct Streams {
+    /// It writes input.
+    pub input: bool,
+    /// It reads all output.
+    pub pin: bool,
+}
+
 /// The request that a command line asks for.
 ///
 /// # Errors
 /// A mistake of usage, or something that is refused.
 pub fn request(
     context: &Context,
-    args: &RunArgs,
+    words: Words<'_>,
     file: &minimal_spec::Project,
     project: Option<Project>,
+    streams: Streams,
 ) -> Result<CreateBox, Failure> {
-    let mut values = variables::collect(&args.env_file, &args.env, &context.env)?;
+    let options = words.options;
+    let mut values = variables::collect(&options.env_file, &options.env, &context.env)?;
     let home = context.home();
     if project.is_none() {
         context.printer.warn("the working directory is gone: the box belongs to no project");
     }
-    let what = plan::what(args, file, &values)?;
-    let expanded = plan::expand(file, &what)?;
+    let what = plan::what(words, file, &values)?;
+    let expanded = plan::expand(file, words.wish, &what)?;
+    plan::check_lifetime(words.wish, &what, &expanded.spec)?;
     plan::inherit(context, &expanded, &mut values)?;
     let inherit_cwd = expanded.inherit_cwd;
-    let begins_here = matches!(what, What::Command(_)) || inherit_cwd;
+    let begins_here = matches!(what, What::Command(..)) || inherit_cwd;
     let mut spec = expanded.spec;
+    if words.wish == Wish::Start && spec.identity.name.is_none() {
+        // There is one service of a name at a time.
+        spec.identity.name.clone_from(&spec.identity.entry);
+    }
     let wish = workspace::Wish {
         workspace: std::mem::replace(&mut spec.files.workspace, Workspace::None),
-        insists: spec.files.workspace_required || args.workspace.is_some(),
+        insists: spec.files.workspace_required || options.workspace.is_some(),
         begins_here,
     };
     workspace::choose(context, &wish, project.as_ref(), home.as_deref(), &mut spec)?;
     let below = project.as_ref().and_then(Project::below_root);
     if let Some(below) = below.filter(|_| inherit_cwd && spec.execution.cwd.is_none()) {
         let below = below.display();
-        context.printer.note(&format!("The task starts in /workbench: the box has no `{below}`."));
+        context
+            .printer
+            .note(&format!("The command starts in /workbench: the box has no `{below}`."));
     }
     // Its path may lead elsewhere for the daemon: see `StartOptions::project`.
     let is_given = spec.files.workspace != Workspace::None;
@@ -70,8 +87,8 @@ pub fn request(
     spec.files.project_root = project.map(|project| project.root.into_os_string().into());
     spec.check(values.iter())
         .map_err(|error| Failure::new(ErrorCode::InvalidSpec, error.to_string()))?;
-    let input = !args.detach && !args.no_stdin && input::is_worth_reading();
-    let start = StartOptions { input, pin: !args.detach, remove: args.rm, project: project_file };
+    let Streams { input, pin } = streams;
+    let start = StartOptions { input, pin, remove: options.rm, project: project_file };
     let digest = Some(minimal_spec::digest(&spec));
     Ok(CreateBox { spec, digest, values, start })
 }
@@ -80,8 +97,8 @@ pub fn request(
 ///
 /// # Errors
 /// There is no such task.
-pub fn help(args: &RunArgs, file: &minimal_spec::Project) -> Result<Option<String>, Failure> {
-    Ok(plan::asks_for_help(args, file)?.map(plan::help))
+pub fn help(words: Words<'_>, file: &minimal_spec::Project) -> Result<Option<String>, Failure> {
+    Ok(plan::asks_for_help(words, file)?.map(|entry| plan::help(entry, words.wish)))
 }
 
 /// Makes the box and starts it.

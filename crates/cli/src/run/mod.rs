@@ -20,7 +20,7 @@ mod signals;
 mod workspace;
 mod writer;
 
-pub use create::{Created, help, request};
+pub use create::{Created, Streams, help, request};
 pub(crate) use exec::{create_exec, exec_request};
 pub use foreground::{Attended, attend};
 pub(crate) use foreground::{Joined, Role, address, attend_to, unknown};
@@ -28,4 +28,5 @@ pub(crate) use input::is_worth_reading;
 pub use signals::Signals;
 
 pub(crate) use create::{create, nothing_was_run};
+pub use plan::{Wish, Words};
 pub(crate) use plan::{is_task, usage};

@@ -5,20 +5,59 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use minimal_proto::spec::{BoxType, Builtin};
-use minimal_proto::{ByteString, ErrorCode};
+use minimal_proto::spec::{BoxType, Builtin, Lifetime, Restart};
+use minimal_proto::{ByteString, ErrorCode, Spec};
 use minimal_spec::{Entry, Expanded, Layer, Overrides, read_words};
 use serde_json::json;
 
-use crate::args::{NetworkArg, RunArgs, WorkspaceArg};
+use crate::args::{BoxOptions, NetworkArg, RunArgs, StartArgs, WorkspaceArg};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::project_file;
 
-/// What is to be run: a task of the project, or the command line's own words.
+/// What is to be run: an entry of the project, or the command line's own words.
 pub(super) enum What<'a> {
-    Task(&'a Entry, Overrides),
-    Command(Overrides),
+    Entry(&'a Entry, Overrides),
+    Command(Builtin, Overrides),
+}
+
+/// What the words of a command line say.
+#[derive(Clone, Copy, Debug)]
+pub struct Words<'a> {
+    /// What the box is given.
+    pub options: &'a BoxOptions,
+    /// An entry and its arguments, or a command.
+    pub argv: &'a [OsString],
+    /// Whether it is a command.
+    pub is_command: bool,
+    /// What is made of them.
+    pub wish: Wish,
+}
+
+/// What is made of the words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// A box that ends with its command: a task.
+    Run,
+    /// A box that runs until it is stopped.
+    Start,
+    /// The same without a command.
+    Bare,
+}
+
+impl<'a> From<&'a RunArgs> for Words<'a> {
+    fn from(args: &'a RunArgs) -> Self {
+        let RunArgs { options, argv, is_command, .. } = args;
+        Self { options, argv, is_command: *is_command, wish: Wish::Run }
+    }
+}
+
+impl<'a> From<&'a StartArgs> for Words<'a> {
+    fn from(args: &'a StartArgs) -> Self {
+        let StartArgs { options, argv, is_command, bare } = args;
+        let wish = if *bare { Wish::Bare } else { Wish::Start };
+        Self { options, argv, is_command: *is_command, wish }
+    }
 }
 
 /// What the words mean.
@@ -26,20 +65,32 @@ pub(super) enum What<'a> {
 /// # Errors
 /// A mistake of usage.
 pub(super) fn what<'a>(
-    args: &RunArgs,
+    args: Words<'_>,
     project: &'a minimal_spec::Project,
     values: &BTreeMap<String, ByteString>,
 ) -> Result<What<'a>, Failure> {
-    let mut layer = options(args, values)?;
+    let mut layer = options(args.options, values)?;
+    if args.wish == Wish::Bare {
+        let overrides = Overrides { command_line: layer, ..Overrides::default() };
+        return Ok(What::Command(Builtin::Sandbox, overrides));
+    }
     let named = args.argv.split_first().filter(|_| !args.is_command);
     if let Some((name, words)) = named {
-        let entry = task(project, name, words)?;
+        let entry = match args.wish {
+            Wish::Run => task(project, name, words)?,
+            Wish::Start | Wish::Bare => startable(project, name, words)?,
+        };
         let words = texts(words)?;
         let arguments = read_words(&entry.arguments(), &words).map_err(|error| {
-            Failure::usage(error.to_string()).hint(format!("usage: {}", usage(entry)))
+            Failure::usage(error.to_string()).hint(format!("usage: {}", usage(entry, args.wish)))
         })?;
         let overrides = Overrides { arguments, command_line: layer, ..Overrides::default() };
-        return Ok(What::Task(entry, overrides));
+        return Ok(What::Entry(entry, overrides));
+    }
+    if args.argv.is_empty() && args.wish == Wish::Start {
+        return Err(Failure::usage("there is nothing to start").hint(
+            "name a service, write a command behind two dashes, or give --bare for a box without one",
+        ));
     }
     if args.argv.is_empty() {
         return Err(Failure::usage("there is no command to run")
@@ -47,7 +98,15 @@ pub(super) fn what<'a>(
     }
     let argv: Vec<_> = args.argv.iter().cloned().map(ByteString::from).collect();
     layer.argv(&argv);
-    Ok(What::Command(Overrides { command_line: layer, ..Overrides::default() }))
+    let builtin = match args.wish {
+        Wish::Run => Builtin::Task,
+        Wish::Start | Wish::Bare => {
+            // Nobody has said that it can be run twice.
+            layer.option("--", &["execution", "restart"], json!(Restart::default()));
+            Builtin::Service
+        }
+    };
+    Ok(What::Command(builtin, Overrides { command_line: layer, ..Overrides::default() }))
 }
 
 /// The task of a name.
@@ -63,22 +122,52 @@ fn task<'a>(
     }
     if let Some(entry) = entry {
         let message = format!("`{text}` is a {}, and `min run` runs tasks", entry.box_type);
-        return Err(Failure::usage(message));
+        let failure = Failure::usage(message);
+        return Err(match is_service(&entry.box_type) {
+            true => failure.hint(format!("it is started with `min box start {text}`")),
+            false => failure,
+        });
     }
-    let tasks: Vec<&str> = project
+    Err(no_entry(project, ("task", is_task), "min run", (name, words)))
+}
+
+/// The entry of a name that can be started. Whether its box lives until it is stopped is known once
+/// its layers are.
+fn startable<'a>(
+    project: &'a minimal_spec::Project,
+    name: &OsString,
+    words: &[OsString],
+) -> Result<&'a Entry, Failure> {
+    let entry = project.entry(&name.to_string_lossy());
+    entry.ok_or_else(|| no_entry(project, ("service", is_service), "min box start", (name, words)))
+}
+
+/// There is no such entry.
+fn no_entry(
+    project: &minimal_spec::Project,
+    (kind, is_of_kind): (&str, fn(&BoxType) -> bool),
+    command: &str,
+    (name, words): (&OsString, &[OsString]),
+) -> Failure {
+    let known: Vec<&str> = project
         .entries()
-        .filter(|entry| is_task(&entry.box_type))
+        .filter(|entry| is_of_kind(&entry.box_type))
         .map(|entry| entry.name.as_str())
         .collect();
     let line: Vec<_> = std::iter::once(name).chain(words).map(|it| it.to_string_lossy()).collect();
     let line: String = line.join(" ").chars().take(200).collect();
-    let shown: String = text.chars().take(80).collect();
-    let known = match tasks.is_empty() {
-        true => "this project has no tasks".to_owned(),
-        false => format!("tasks of this project: {}", tasks.join(", ")),
+    let shown: String = name.to_string_lossy().chars().take(80).collect();
+    let known = match known.is_empty() {
+        true => format!("this project has no {kind}s"),
+        false => format!("{kind}s of this project: {}", known.join(", ")),
     };
-    Err(Failure::usage(format!("there is no task `{shown}`; {known}"))
-        .hint(format!("a command stands behind two dashes: `min run -- {line}`")))
+    Failure::usage(format!("there is no {kind} `{shown}`; {known}"))
+        .hint(format!("a command stands behind two dashes: `{command} -- {line}`"))
+}
+
+/// Whether an entry runs until it is stopped, as its type has it.
+fn is_service(box_type: &BoxType) -> bool {
+    matches!(box_type.root(), Builtin::Service | Builtin::Sandbox)
 }
 
 /// Whether an entry can be run and waited for: what is of type task, or derived from it.
@@ -96,9 +185,12 @@ fn texts(words: &[OsString]) -> Result<Vec<String>, Failure> {
     words.iter().map(text).collect()
 }
 
-/// How a task is called.
-pub(crate) fn usage(entry: &Entry) -> String {
-    let mut usage = format!("min run {}", entry.name);
+/// How an entry is called.
+pub(crate) fn usage(entry: &Entry, wish: Wish) -> String {
+    let mut usage = match wish {
+        Wish::Run => format!("min run {}", entry.name),
+        Wish::Start | Wish::Bare => format!("min box start {}", entry.name),
+    };
     for (name, argument) in entry.arguments() {
         let one = format!("--{name} <{}>", argument.argument_type);
         let one = if argument.default.is_some() { format!("[{one}]") } else { one };
@@ -108,14 +200,14 @@ pub(crate) fn usage(entry: &Entry) -> String {
     usage
 }
 
-/// A task's help.
-pub(super) fn help(entry: &Entry) -> String {
+/// An entry's help.
+pub(super) fn help(entry: &Entry, wish: Wish) -> String {
     let mut text = String::new();
     if let Some(description) = entry.description() {
         text.push_str(&format_line(&description));
         text.push('\n');
     }
-    text.push_str(&format_line(&format!("Usage: {}", usage(entry))));
+    text.push_str(&format_line(&format!("Usage: {}", usage(entry, wish))));
     let arguments = entry.arguments();
     if !arguments.is_empty() {
         text.push_str("\nArguments:\n");
@@ -138,19 +230,22 @@ fn format_line(text: &str) -> String {
 
 /// The entry that `--help` behind a task's name asks about.
 pub(crate) fn asks_for_help<'a>(
-    args: &RunArgs,
+    args: Words<'_>,
     project: &'a minimal_spec::Project,
 ) -> Result<Option<&'a Entry>, Failure> {
     let named = args.argv.split_first().filter(|_| !args.is_command);
     let Some((name, words)) = named else { return Ok(None) };
     if words.iter().any(|word| word == "--help" || word == "-h") {
-        return task(project, name, words).map(Some);
+        return match args.wish {
+            Wish::Run => task(project, name, words).map(Some),
+            Wish::Start | Wish::Bare => startable(project, name, words).map(Some),
+        };
     }
     Ok(None)
 }
 
 /// The last layer.
-fn options(args: &RunArgs, values: &BTreeMap<String, ByteString>) -> Result<Layer, Failure> {
+fn options(args: &BoxOptions, values: &BTreeMap<String, ByteString>) -> Result<Layer, Failure> {
     let mut layer = Layer::default();
     for name in values.keys() {
         layer.option("-e", &["execution", "env", name], "given");
@@ -223,21 +318,48 @@ pub(super) fn milliseconds(duration: Duration) -> u64 {
 /// The layers do not make a spec.
 pub(super) fn expand(
     project: &minimal_spec::Project,
+    wish: Wish,
     what: &What<'_>,
 ) -> Result<Expanded, Failure> {
     let expanded = match what {
-        What::Task(entry, overrides) => project.expand(entry.name.as_str(), overrides),
-        What::Command(overrides) => project.expand_command(overrides),
+        What::Entry(entry, overrides) => project.expand(entry.name.as_str(), overrides),
+        What::Command(builtin, overrides) => project.expand_as(*builtin, overrides),
     };
     expanded.map_err(|error| {
         let failure = project_file::no_spec(error);
         match what {
-            What::Task(entry, _) if failure.code == ErrorCode::BadRequest => {
-                failure.hint(format!("usage: {}", usage(entry)))
+            What::Entry(entry, _) if failure.code == ErrorCode::BadRequest => {
+                failure.hint(format!("usage: {}", usage(entry, wish)))
             }
-            What::Task(..) | What::Command(_) => failure,
+            What::Entry(..) | What::Command(..) => failure,
         }
     })
+}
+
+/// Refuses to start what ends by itself, and to wait for what does not.
+///
+/// # Errors
+/// A mistake of usage.
+pub(super) fn check_lifetime(wish: Wish, what: &What<'_>, spec: &Spec) -> Result<(), Failure> {
+    let What::Entry(entry, _) = what else { return Ok(()) };
+    let name = &entry.name;
+    match (wish, spec.identity.lifetime) {
+        (Wish::Run, Lifetime::UntilStopped) => Err(Failure::usage(format!(
+            "`{name}` runs until it is stopped, and `min run` waits for the end"
+        ))
+        .hint(format!("it is started with `min box start {name}`"))),
+        (Wish::Start | Wish::Bare, Lifetime::UntilComplete) => {
+            let message = format!("`{name}` is a {} that ends by itself", entry.box_type);
+            let failure = Failure::usage(message);
+            Err(match is_task(&entry.box_type) {
+                true => {
+                    failure.hint(format!("it is run with `min run {name}`, or `min run -d {name}`"))
+                }
+                false => failure,
+            })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Values of the variables that an entry inherits: the caller's, as they are now.
@@ -280,7 +402,7 @@ mod tests {
         let text = "[tasks.t]\ndescription = \"does it\"\nexec = \"a\"\nargs.one = { type = \"number\" }\n\
                     args.two = { type = [\"x\", \"y\"], default = \"x\", help = \"which\" }\n";
         let project = minimal_spec::Project::parse("f", text).unwrap();
-        insta::assert_snapshot!(help(project.entry("t").unwrap()), @r#"
+        insta::assert_snapshot!(help(project.entry("t").unwrap(), Wish::Run), @r#"
         does it
 
         Usage: min run t --one <number> [--two <x|y>]

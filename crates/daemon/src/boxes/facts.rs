@@ -6,7 +6,7 @@ use minimal_proto::{ByteString, Spec};
 /// The parts of a spec that listings and decisions need. The spec itself stays on disk.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Facts {
-    /// The program, for listings and logs; never its arguments.
+    /// The program, for listings and logs; never its arguments. Empty without an entrypoint.
     pub(crate) program: String,
     /// How many arguments it has, for logs.
     pub(crate) arguments: usize,
@@ -18,6 +18,13 @@ pub(crate) struct Facts {
     pub(crate) stop_grace_ms: u64,
     /// Whether further commands can be run in it.
     pub(crate) exec_enabled: bool,
+}
+
+impl Facts {
+    /// Whether it has an entrypoint: no program's name is empty (`Spec::check`).
+    pub(crate) fn has_entrypoint(&self) -> bool {
+        !self.program.is_empty()
+    }
 }
 
 /// The longest program in a record, in characters: the longest path there is (PATH_MAX).

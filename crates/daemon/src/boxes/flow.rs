@@ -16,6 +16,8 @@ pub(crate) struct Flow {
     pub(crate) input_open: bool,
     /// Whether its log is pinned for its creator.
     pub(crate) pinned: bool,
+    /// What a reader who has read everything is told of it, if there is something to tell.
+    pub(crate) notice: Option<Arc<str>>,
     /// Whether anything will follow.
     pub(crate) outcome: Outcome,
 }
@@ -34,7 +36,14 @@ pub(crate) enum Outcome {
 impl Flow {
     /// Of something whose log's end alone is known.
     pub(crate) fn new(log_end: u64) -> Self {
-        Self { log_end, input_offset: 0, input_open: false, pinned: false, outcome: Outcome::Open }
+        Self {
+            log_end,
+            input_offset: 0,
+            input_open: false,
+            pinned: false,
+            notice: None,
+            outcome: Outcome::Open,
+        }
     }
 
     /// As a keeper says it of its box.

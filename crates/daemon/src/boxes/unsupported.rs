@@ -2,18 +2,13 @@
 //!
 //! One table. Whoever builds one of these takes its row away.
 
-use minimal_proto::spec::{DynamicIngress, Egress, Lifetime, NetworkMode, OnOom, RestartPolicy};
+use minimal_proto::spec::{DynamicIngress, Egress, NetworkMode, OnOom, RestartPolicy};
 use minimal_proto::{ErrorBody, ErrorCode, Spec};
 
 /// Key, whether a spec asks for it, and what to do instead.
 type Row = (&'static str, fn(&Spec) -> bool, &'static str);
 
 const ROWS: &[Row] = &[
-    (
-        "box.lifetime",
-        |spec| spec.identity.lifetime == Lifetime::UntilStopped,
-        "only boxes that end with their entrypoint (`until_complete`) can run yet",
-    ),
     (
         "execution.restart",
         |spec| spec.execution.restart.policy != RestartPolicy::Never,
@@ -94,7 +89,6 @@ mod tests {
     /// For each row a value that asks for it.
     fn asking() -> Vec<(&'static str, Value)> {
         vec![
-            ("box.lifetime", json!("until_stopped")),
             ("execution.restart", json!({"policy": "always"})),
             ("execution.ready", json!({"probe": {"port": 80}, "timeout_ms": 1, "interval_ms": 1})),
             ("execution.on_oom", json!("end_box")),

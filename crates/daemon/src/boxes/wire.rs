@@ -1,7 +1,7 @@
 //! A box as the API shows it.
 
-use minimal_proto::api::{BoxRecord, LogFigures};
-use minimal_proto::{BoxId, Health};
+use minimal_proto::api::{BoxRecord, Entrypoint, EntrypointState, LogFigures};
+use minimal_proto::{BoxId, Health, State};
 use minimal_store::Record;
 
 use super::Live;
@@ -40,12 +40,24 @@ pub(crate) fn record(
         spec_digest: record.spec_digest.clone(),
         client_digest: record.client_digest.clone(),
         identity: "none".to_owned(),
-        program: Some(facts.program.clone()),
+        program: facts.has_entrypoint().then(|| facts.program.clone()),
+        entrypoint: entrypoint(record, facts),
         enforcement: record.enforcement.clone(),
         execs: Vec::new(),
         log,
         disk_bytes: None,
     }
+}
+
+fn entrypoint(record: &Record, facts: &Facts) -> Option<Entrypoint> {
+    let state = match &record.entrypoint.returned {
+        _ if record.state != State::Running => return None,
+        _ if !facts.has_entrypoint() => EntrypointState::None,
+        Some(_) if !record.entrypoint.runs_again => EntrypointState::Returned,
+        Some(_) | None => EntrypointState::Running,
+    };
+    let minimal_store::record::Entrypoint { returned, restarts, .. } = record.entrypoint.clone();
+    Some(Entrypoint { state, returned, restarts })
 }
 
 /// The record of a box that has an actor.
@@ -78,6 +90,7 @@ pub(crate) fn broken(id: BoxId, reason: &str, host: &str) -> BoxRecord {
         client_digest: None,
         identity: "none".to_owned(),
         program: None,
+        entrypoint: None,
         enforcement: None,
         execs: Vec::new(),
         log: LogFigures::default(),

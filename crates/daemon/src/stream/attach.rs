@@ -118,6 +118,7 @@ impl OutputHalf {
         };
         sink.send(text(&attached)).await?;
         let mut told_live = false;
+        let mut told_notice = None;
         loop {
             let standing = self.source.standing();
             if self.writes {
@@ -149,7 +150,16 @@ impl OutputHalf {
             }
             if caught_up {
                 match standing.outcome {
-                    Outcome::Open => sink.flush().await?,
+                    Outcome::Open => {
+                        if told_notice != standing.notice {
+                            told_notice.clone_from(&standing.notice);
+                            if let Some(words) = &standing.notice {
+                                let text = words.to_string();
+                                sink.feed(self::text(&ServerMessage::Notice { text })).await?;
+                            }
+                        }
+                        sink.flush().await?;
+                    }
                     Outcome::Ended(ending) => return say_ending(sink, &ending).await,
                     Outcome::Unknown(error) => {
                         sink.send(text(&ServerMessage::Error((*error).clone()))).await?;

@@ -72,7 +72,8 @@ impl Door {
         [stdin, stdout, stderr]: [BorrowedFd<'_>; 3],
         writer: BorrowedFd<'_>,
     ) -> io::Result<()> {
-        let (argv, environment) = order.program.texts();
+        let program = order.program.ok_or(io::ErrorKind::InvalidInput)?;
+        let (argv, environment) = program.texts();
         let texts = |texts: Vec<&[u8]>| {
             texts.into_iter().map(|text| ByteString::from(text.to_vec())).collect()
         };

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use minimal_linux::Child;
-use minimal_linux::exec::ExecFault;
+use minimal_linux::exec::{ExecFault, Program};
 use minimal_linux::fork::{Forked, exit_now, fork};
 use minimal_proto::Signal;
 use minimal_proto::ending::StartFault;
@@ -28,6 +28,7 @@ const STEP_FAILED: u8 = 3;
 const EXEC_FAILED: u8 = 4;
 const PLAN_FAILED: u8 = 5;
 const JOINER: u8 = 6;
+const FURNISHED: u8 = 7;
 
 /// What joiner and program say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub(super) enum Report {
     Pid(i32),
     /// Everything but the exec is done.
     AboutToExec,
+    /// The box is complete, and nothing is to be executed.
+    Furnished,
     /// Something went wrong, and nothing runs.
     Failed(Failure),
 }
@@ -59,6 +62,7 @@ impl Report {
             Self::Joiner(pid) => (JOINER, 0, pid),
             Self::Pid(pid) => (PID, 0, pid),
             Self::AboutToExec => (ABOUT_TO_EXEC, 0, 0),
+            Self::Furnished => (FURNISHED, 0, 0),
             Self::Failed(Failure::Step(number, errno)) => {
                 (STEP_FAILED, u8::try_from(number).unwrap_or(u8::MAX), errno)
             }
@@ -89,6 +93,7 @@ impl Report {
             JOINER => Self::Joiner(number),
             PID => Self::Pid(number),
             ABOUT_TO_EXEC => Self::AboutToExec,
+            FURNISHED => Self::Furnished,
             STEP_FAILED => Self::Failed(Failure::Step(usize::from(detail), number)),
             PLAN_FAILED => Self::Failed(Failure::Plan(usize::from(detail), number)),
             EXEC_FAILED => Self::Failed(Failure::Exec(match detail {
@@ -129,6 +134,7 @@ pub(crate) struct Entering {
     /// The program's process, once that is made.
     process: Option<io::Result<Child>>,
     about_to_exec: bool,
+    furnished: bool,
     failure: Option<Failure>,
     deadline: Instant,
     /// When to look whether it was stopped.
@@ -213,7 +219,7 @@ impl Entering {
         deadline: Instant,
     ) -> Self {
         let words = Words {
-            program: shortened(order.program.name()),
+            program: shortened(order.program.map(Program::name).unwrap_or_default()),
             path: order.path.to_vec(),
             working_directory: order.working_directory.to_owned(),
             steps: order.steps.iter().map(ToString::to_string).collect(),
@@ -224,6 +230,7 @@ impl Entering {
             part: Vec::new(),
             process: None,
             about_to_exec: false,
+            furnished: false,
             failure: None,
             deadline,
             look_at: Instant::now() + LOOK_EVERY,
@@ -273,11 +280,18 @@ impl Entering {
                     Some(Report::Joiner(pid)) => self.joiner = Child::adopt(pid).ok(),
                     Some(Report::Pid(pid)) => self.process = Some(Child::adopt(pid)),
                     Some(Report::AboutToExec) => self.about_to_exec = true,
+                    Some(Report::Furnished) => self.furnished = true,
                     Some(Report::Failed(failure)) => self.failure = Some(failure),
                     None => {}
                 }
             }
         }
+    }
+
+    /// Whether a box without a program is complete. Nothing of it is the box's: its joiner is reaped
+    /// as one that failed is.
+    pub(super) fn has_furnished(&self) -> bool {
+        self.furnished && self.failure.is_none()
     }
 
     /// Takes stock, once everything was said.
@@ -424,6 +438,7 @@ mod tests {
             Report::Joiner(2),
             Report::Pid(4_194_304),
             Report::AboutToExec,
+            Report::Furnished,
             Report::Failed(Failure::Step(4, 2)),
             Report::Failed(Failure::Plan(3, 13)),
             Report::Failed(Failure::Exec(ExecFault::NoInterpreter)),

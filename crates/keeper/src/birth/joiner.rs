@@ -37,8 +37,8 @@ pub(super) const ENTER_DIRECTORY: &str = "enter the working directory";
 /// What to execute, and how.
 #[derive(Clone, Copy)]
 pub(super) struct Order<'a> {
-    /// The program, laid out.
-    pub(super) program: &'a Program,
+    /// The program, laid out. None: a box without one is made complete.
+    pub(super) program: Option<&'a Program>,
     /// Where it is searched.
     pub(super) path: &'a [u8],
     /// What is done in the box before.
@@ -79,9 +79,13 @@ pub(super) fn begin_the_box(
         walls::hide().map_err(step(0))?;
         namespaces::join(init, order.network).map_err(step(1))?;
         finish(order, given)?;
+        let Some(program) = order.program else {
+            write(writer, Report::Furnished);
+            exit_now(0)
+        };
         make_sibling(writer)?;
         become_user(order)?;
-        execute(order, streams, (writer, &inside))
+        execute((program, order), streams, (writer, &inside))
     })())
 }
 
@@ -114,7 +118,8 @@ pub(super) fn enter_the_box(
         // With room for ourselves, who count until the child is made.
         limits::set_for_box(order.process_limit.map(|limit| limit.saturating_add(1)));
         make_sibling(writer)?;
-        execute(order, streams, (writer, &inside))
+        let program = order.program.ok_or(Failure::Step(MAKE_PROCESS, 0))?;
+        execute((program, order), streams, (writer, &inside))
     })())
 }
 
@@ -160,7 +165,7 @@ fn become_user(order: &Order<'_>) -> Result<(), Failure> {
 
 /// From the child's first moment to its exec. Returns only what went wrong.
 fn execute(
-    order: &Order<'_>,
+    (program, order): (&Program, &Order<'_>),
     streams: [BorrowedFd<'_>; 3],
     (writer, inside): (&PipeWriter, &Ahead),
 ) -> Result<std::convert::Infallible, Failure> {
@@ -198,7 +203,7 @@ fn execute(
         // It was given up, or there is no keeper: nothing is executed of which nobody knows.
         exit_now(127);
     }
-    Err(Failure::Exec(order.program.execute(order.path)))
+    Err(Failure::Exec(program.execute(order.path)))
 }
 
 /// Says something to the keeper. Whether somebody was there to hear it.

@@ -72,8 +72,8 @@ pub(crate) struct Newborn<'a> {
     pub(crate) init: Child,
     /// Our end of what init waits on: it ends with us.
     pub(crate) lifeline: OwnedFd,
-    /// The entrypoint.
-    pub(crate) entrypoint: Child,
+    /// The entrypoint, if it has one.
+    pub(crate) entrypoint: Option<Child>,
     /// Our ends of its pipes.
     pub(crate) ends: Ends,
     /// How further programs get into it.
@@ -129,8 +129,12 @@ pub(crate) fn give_birth<'a>(
     let root = rootfs::prepare(&plan, box_dir, nursery.users)?;
     let accounts = root.as_ref().map_or(&nursery.accounts, |root| &root.accounts);
     let identity = Identity::find(&start.spec.execution.user, accounts, nursery.users)?;
-    let (program, path) =
-        program(start, &identity.account).map_err(at("lay out arguments and environment"))?;
+    let program = match start.spec.execution.exec.is_empty() {
+        true => None,
+        false => Some(
+            program(start, &identity.account).map_err(at("lay out arguments and environment"))?,
+        ),
+    };
     let mut meanwhile = Meanwhile { peers, cgroups };
     let mut given =
         given::prepare((&plan, start.options.project), box_dir, nursery.users, &mut meanwhile)?;
@@ -158,8 +162,8 @@ pub(crate) fn give_birth<'a>(
     // The repository of a bound worktree is bound as well.
     let filters = if given.workspace == Workspace::Bind { vec![bind, every] } else { vec![every] };
     let order = joiner::Order {
-        program: &program,
-        path: &path,
+        program: program.as_ref().map(|(program, _)| program),
+        path: program.as_ref().map_or(&[], |(_, path)| path.as_slice()),
         steps: &plan.steps,
         working_directory: &plan.working_directory,
         uid: identity.account.uid,
@@ -186,29 +190,34 @@ pub(crate) fn give_birth<'a>(
         init,
         lifeline,
         entrypoint,
-        ends: pipes.into_outer(),
+        // Nobody writes to those of a box without an entrypoint.
+        ends: if program.is_some() { pipes.into_outer() } else { Ends::default() },
         way_in: WayIn::of_box(start, nursery, own_accounts, given.workspace, process_limit),
         enforcement,
     })
 }
 
-/// Executes the entrypoint, and waits until it is.
+/// Executes the entrypoint, and waits until it is; or makes a box without one complete.
 fn execute(
     init: &Child,
     order: &joiner::Order<'_>,
     given: GivenMounts,
     streams: [std::os::fd::BorrowedFd<'_>; 3],
-) -> Result<Child, BirthError> {
+) -> Result<Option<Child>, BirthError> {
     hook::point("keeper.birth.before_exec").map_err(at("enter the box"))?;
     let deadline = Instant::now() + EXEC_LIMIT;
     let mut entering = Entering::begin_the_box(init, order, given, streams, deadline)?;
+    let mut furnished = false;
     let entered = loop {
         let now = Instant::now();
         if let Some(error) = entering.fault(now) {
             break entering.give_up(error);
         }
         match readable_before(entering.as_fd(), entering.due()) {
-            Ok(true) if entering.advance() => break entering.finish(),
+            Ok(true) if entering.advance() => {
+                furnished = order.program.is_none() && entering.has_furnished();
+                break entering.finish();
+            }
             Ok(_) => {}
             Err(error) => break entering.give_up(at("wait for the program's start")(error)),
         }
@@ -216,10 +225,12 @@ fn execute(
     for mut process in entered.leftovers {
         process.reap().map_err(at("wait for the process that entered the box"))?;
     }
-    let mut entrypoint = entered.outcome?;
+    let mut entrypoint = if furnished { None } else { Some(entered.outcome?) };
     if let Err(error) = hook::point("keeper.birth.after_exec") {
-        entrypoint.signal(minimal_proto::Signal::KILL).ok();
-        entrypoint.reap().ok();
+        if let Some(entrypoint) = &mut entrypoint {
+            entrypoint.signal(minimal_proto::Signal::KILL).ok();
+            entrypoint.reap().ok();
+        }
         return Err(BirthError::new("execute the program", &error));
     }
     Ok(entrypoint)

@@ -111,7 +111,7 @@ impl<'a> WayIn<'a> {
         let pipes = Pipes::new(command.input, &identity).map_err(at("make pipes"))?;
         let filters = self.filters();
         let order = Order {
-            program: &program,
+            program: Some(&program),
             path: &path,
             uid: identity.account.uid,
             gid: identity.account.gid,
@@ -146,7 +146,7 @@ impl<'a> WayIn<'a> {
         filters: &'o [&'o Filter],
     ) -> Order<'o> {
         Order {
-            program,
+            program: Some(program),
             path: &[],
             steps: &[],
             working_directory,

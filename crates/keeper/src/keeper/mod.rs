@@ -10,10 +10,12 @@ use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
 use minimal_linux::{Child, socket};
+use minimal_proto::ending::Observed;
 use minimal_proto::error::Chain;
 use minimal_proto::event::{Degraded, Started};
 use minimal_proto::keeper::{Enforcement, Start};
-use minimal_proto::{Ending, EventData, Signal, Timestamp};
+use minimal_proto::spec::Lifetime;
+use minimal_proto::{Ending, EventData, Reason, Signal, Timestamp};
 use minimal_store::{BoxDir, JournalWriter, LogWriter, hook};
 use rustix::event::PollFlags;
 
@@ -56,6 +58,8 @@ pub(crate) struct Keeper<'a> {
     init: Option<Child>,
     lifeline: OwnedFd,
     entrypoint: Option<Child>,
+    /// Whether it ever had one.
+    has_entrypoint: bool,
     streams: Streams,
     execs: Execs<'a>,
     buffer: Vec<u8>,
@@ -94,6 +98,10 @@ impl<'a> Keeper<'a> {
             Err(error) => return Err(Box::new((hosted, peers, error))),
         };
         let grace = Duration::from_millis(execution.stop_grace_ms);
+        let ladder = match start.spec.identity.lifetime {
+            Lifetime::UntilComplete => Ladder::until_complete(),
+            Lifetime::UntilStopped => Ladder::until_stopped(newborn.entrypoint.is_some()),
+        };
         let execs = Execs::new(newborn.way_in, start.box_id, start.life, grace);
         Ok(Self {
             hosted,
@@ -101,12 +109,13 @@ impl<'a> Keeper<'a> {
             listener: None,
             init: Some(newborn.init),
             lifeline: newborn.lifeline,
-            entrypoint: Some(newborn.entrypoint),
+            has_entrypoint: newborn.entrypoint.is_some(),
+            entrypoint: newborn.entrypoint,
             streams,
             execs,
             // Untouched pages cost nothing: a box that prints little stays small.
             buffer: vec![0; READ],
-            ladder: Ladder::new(),
+            ladder,
             timers,
             grace,
             oom_kills: 0,
@@ -212,10 +221,7 @@ impl<'a> Keeper<'a> {
                 Ok(Some(observed)) => {
                     hook::point("keeper.end.observed").ok();
                     self.entrypoint = None;
-                    self.count_kills();
-                    if self.oom_kills > 0 {
-                        self.climb(Occurrence::OomKill);
-                    }
+                    self.note_kills();
                     self.climb(Occurrence::EntrypointEnded(observed));
                 }
                 // Nobody else can have reaped it; without its status there is no ending to tell,
@@ -226,10 +232,14 @@ impl<'a> Keeper<'a> {
             }
         }
         if let Some(init) = &mut self.init
-            && matches!(init.try_reap(), Ok(Some(_)))
+            && let Ok(Some(observed)) = init.try_reap()
         {
             self.init = None;
-            self.climb(Occurrence::InitEnded);
+            if !self.ladder.is_ending() {
+                // It ends as its init did, and memory may have been the reason.
+                self.note_kills();
+            }
+            self.climb(Occurrence::InitEnded(observed));
         }
         if self.execs.closed
             && let Some(init) = &self.init
@@ -239,6 +249,15 @@ impl<'a> Keeper<'a> {
             let own = [Some(init), self.entrypoint.as_ref()].into_iter().flatten().map(Child::pid);
             let known: Vec<i32> = own.chain(self.execs.pids()).collect();
             minimal_linux::wait::reap_strangers(&known).ok();
+        }
+    }
+
+    /// Tells the ladder of kills for memory since the last look.
+    fn note_kills(&mut self) {
+        let before = self.oom_kills;
+        self.count_kills();
+        if self.oom_kills > before {
+            self.climb(Occurrence::OomKill);
         }
     }
 
@@ -267,6 +286,7 @@ impl<'a> Keeper<'a> {
                     hook::point("keeper.stop.after_term").ok();
                 }
                 Order::EndWhenEmpty => self.ends_when_empty = true,
+                Order::NoteReturn(reason, observed) => self.has_returned(reason, observed),
                 Order::KillAll => {
                     self.execs.box_ends();
                     if let Some(init) = &self.init {
@@ -285,6 +305,12 @@ impl<'a> Keeper<'a> {
             }
         }
         self.timers.set(Timer::Ladder, self.ladder.deadline());
+    }
+
+    /// The entrypoint has returned, and the box lives on.
+    fn has_returned(&mut self, reason: Reason, observed: Observed) {
+        let ending = Ending::observed(reason, observed, Timestamp::now());
+        self.append(EventData::EntrypointReturned(ending));
     }
 
     /// Tells init to end when it is alone. It does not know of execs, which are our children and not
@@ -346,6 +372,9 @@ impl<'a> Keeper<'a> {
         }
         hook::point("keeper.end.drained").ok();
         let mut ending = Ending::observed(reason, observed, Timestamp::now());
+        if self.ladder.is_of_init() {
+            ending = ending.with_detail("observed_of", "init");
+        }
         if !self.streams.outputs_have_ended() {
             ending = ending.with_detail("output_still_open", true);
         }

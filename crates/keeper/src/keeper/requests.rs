@@ -86,7 +86,10 @@ impl Keeper<'_> {
 
     pub(super) fn signal(&self, signal: Signal, group: bool) -> Result<(), ErrorBody> {
         let ended = || ErrorBody::new(ErrorCode::WrongState, "the box's entrypoint has ended");
-        let Some(entrypoint) = &self.entrypoint else { return Err(ended()) };
+        let none = || ErrorBody::new(ErrorCode::WrongState, "the box has no entrypoint");
+        let Some(entrypoint) = &self.entrypoint else {
+            return Err(if self.has_entrypoint { ended() } else { none() });
+        };
         let sent = if group { entrypoint.signal_group(signal) } else { entrypoint.signal(signal) };
         sent.map_err(|error| {
             if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) {
@@ -113,6 +116,9 @@ impl Keeper<'_> {
             // How a box starts and ends is what its keeper saw.
             EventData::Created(_)
             | EventData::Started(_)
+            | EventData::EntrypointReturned(_)
+            | EventData::Restarted(_)
+            | EventData::Ready
             | EventData::Degraded(_)
             | EventData::StopRequested(_)
             | EventData::ExecStarted(_)

@@ -159,6 +159,7 @@ fn the_record(facts: &Facts) -> BoxRecord {
         client_digest: None,
         identity: "none".to_owned(),
         program: Some("cat".to_owned()),
+        entrypoint: None,
         enforcement: None,
         execs: Vec::new(),
         log: LogFigures { bytes: facts.end(), dropped_bytes: 0 },

@@ -51,6 +51,21 @@ pub struct Record {
     pub last_seq: u64,
     /// Whether a stop was asked for in this life.
     pub stop_requested: bool,
+    /// What its entrypoint has done in this life.
+    pub entrypoint: Entrypoint,
+}
+
+/// What the entrypoint of a box that lives on has done in this life.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Entrypoint {
+    /// How it returned last.
+    pub returned: Option<Ending>,
+    /// Whether it was started again since.
+    pub runs_again: bool,
+    /// How often it was started again.
+    pub restarts: u32,
+    /// Whether the box's probe has found it ready.
+    pub ready: bool,
 }
 
 /// Why an event cannot follow those before it.
@@ -100,6 +115,14 @@ pub enum Denied {
     /// An event that only a box without an ending can have.
     #[error("event {seq}, `{type_name}`, comes after the ending")]
     AfterEnding {
+        /// The event's number.
+        seq: u64,
+        /// What it is.
+        type_name: String,
+    },
+    /// An event of an entrypoint in a box that does not run.
+    #[error("event {seq}, `{type_name}`, comes before the box has started")]
+    BeforeStart {
         /// The event's number.
         seq: u64,
         /// What it is.
@@ -201,6 +224,7 @@ impl Record {
             parent: first.parent,
             last_seq: 1,
             stop_requested: false,
+            entrypoint: Entrypoint::default(),
         })
     }
 
@@ -221,6 +245,9 @@ impl Record {
         let ends_or_runs = matches!(
             event.data,
             EventData::Started(_)
+                | EventData::EntrypointReturned(_)
+                | EventData::Restarted(_)
+                | EventData::Ready
                 | EventData::Degraded(_)
                 | EventData::StopRequested(_)
                 | EventData::ExecStarted(_)
@@ -233,10 +260,27 @@ impl Record {
             let type_name = event.data.type_name().to_owned();
             return Err(Denied::AfterEnding { seq, type_name });
         }
+        let needs_running = matches!(
+            event.data,
+            EventData::EntrypointReturned(_) | EventData::Restarted(_) | EventData::Ready
+        );
+        if needs_running && self.state != State::Running {
+            let type_name = event.data.type_name().to_owned();
+            return Err(Denied::BeforeStart { seq, type_name });
+        }
         match &event.data {
             EventData::Created(_) => return Err(Denied::CreatedTwice { seq }),
             EventData::Started(started) => self.start(event, started)?,
             EventData::Exited(ending) | EventData::Failed(ending) => self.end(event, ending)?,
+            EventData::EntrypointReturned(ending) => {
+                self.entrypoint.returned = Some(ending.clone());
+                self.entrypoint.runs_again = false;
+            }
+            EventData::Restarted(restarted) => {
+                self.entrypoint.runs_again = true;
+                self.entrypoint.restarts = restarted.restarts;
+            }
+            EventData::Ready => self.entrypoint.ready = true,
             EventData::Degraded(degraded) => self.degraded = Some(degraded.cause.clone()),
             EventData::Renamed(renamed) => self.name = renamed.to.clone(),
             EventData::StopRequested(_) => self.stop_requested = true,
@@ -267,6 +311,7 @@ impl Record {
         self.enforcement = Some(started.enforcement.clone());
         self.boot_id = Some(started.boot_id.clone());
         self.keeper_pid = Some(started.keeper_pid);
+        self.entrypoint = Entrypoint::default();
         Ok(())
     }
 

@@ -203,3 +203,31 @@ fn each_denial_says_what_is_in_the_way() {
         "event 3, `exited`, cannot hold an ending of reason start_failed"
     );
 }
+
+#[test]
+fn a_return_of_the_entrypoint_is_no_end() {
+    let returned = || EventData::EntrypointReturned(ending(Reason::Exit));
+    let restarted = || EventData::Restarted(minimal_proto::event::Restarted { restarts: 1 });
+    let events = |all: Vec<EventData>| -> Vec<Event> {
+        (1..).zip(all).map(|(seq, data)| event(seq, id(0), data)).collect()
+    };
+    let all = vec![created(), started(1), returned(), restarted(), EventData::Ready];
+    let record = Record::fold(&events(all.clone())).unwrap();
+    assert_eq!((record.state, &record.ending), (State::Running, &None));
+    let expected = Entrypoint {
+        returned: Some(ending(Reason::Exit)),
+        runs_again: true,
+        restarts: 1,
+        ready: true,
+    };
+    assert_eq!(record.entrypoint, expected);
+    let again = all.into_iter().chain([returned()]).collect();
+    assert!(!Record::fold(&events(again)).unwrap().entrypoint.runs_again);
+    for event in [returned(), restarted(), EventData::Ready] {
+        let early = Record::fold(&events(vec![created(), event.clone()]));
+        assert!(matches!(early, Err(Denied::BeforeStart { seq: 2, .. })));
+        let late = vec![created(), started(1), EventData::Exited(ending(Reason::Exit)), event];
+        let late = Record::fold(&events(late));
+        assert!(matches!(late, Err(Denied::AfterEnding { seq: 4, .. })));
+    }
+}

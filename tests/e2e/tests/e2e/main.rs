@@ -84,6 +84,8 @@ mod rootfs;
 #[cfg(test)]
 mod secrets;
 #[cfg(test)]
+mod services;
+#[cfg(test)]
 mod start_faults;
 #[cfg(test)]
 mod start_given_up;

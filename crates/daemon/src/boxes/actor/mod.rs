@@ -21,7 +21,7 @@ use std::time::Duration;
 use minimal_proto::api::LogFigures;
 use minimal_proto::error::Chain;
 use minimal_proto::keeper::{FromKeeper, Hello};
-use minimal_proto::{BoxId, ErrorBody, ErrorCode, Event, EventData};
+use minimal_proto::{BoxId, ErrorBody, ErrorCode, Event, EventData, State};
 use minimal_store::{BoxDir, Denied, JournalReader, Record};
 use tokio::sync::watch;
 use tracing::Instrument as _;
@@ -219,7 +219,7 @@ impl Actor {
             outcome.is_ok()
         });
         match outcome {
-            Ok(()) => {}
+            Ok(()) => self.tell_readers(),
             // It was read from disk already.
             Err(Denied::SeqGap { expected, found }) if found < expected => {}
             Err(denied) => {
@@ -230,6 +230,16 @@ impl Actor {
         if let EventData::Started(started) = &event.data {
             tracing::info!(keeper = started.keeper_pid, life = started.life, "started");
         }
+    }
+
+    /// Has those who read the log told that nothing may follow though the box runs.
+    fn tell_readers(&self) {
+        let notice = notice(&self.view.borrow().record, &self.live);
+        self.serving.end.flow.send_if_modified(|flow| {
+            let is_new = flow.notice.as_deref() != notice.as_deref();
+            flow.notice = notice.map(Arc::from);
+            is_new
+        });
     }
 
     /// Reads the record from disk. Whether it holds an ending.
@@ -248,6 +258,7 @@ impl Actor {
                     self.serving.end.flow.send_modify(|flow| flow.log_end = flow.log_end.max(end));
                 }
                 self.view.send_modify(|view| view.record = Arc::new(record));
+                self.tell_readers();
                 ended
             }
             Err(error) => {
@@ -369,6 +380,26 @@ impl Link {
             FromKeeper::Hello(_) => Err(LinkError::Stranger),
             _ => Err(LinkError::NoHello),
         }
+    }
+}
+
+/// What there is to say of a box whose entrypoint does not run.
+fn notice(record: &Record, live: &Live) -> Option<String> {
+    let name = &live.name;
+    let ends = format!("`min stop {name}` ends it");
+    if record.state != State::Running {
+        None
+    } else if !live.facts.has_entrypoint() {
+        Some(format!("Box {name} has no command of its own, and runs on: {ends}."))
+    } else {
+        let returned =
+            record.entrypoint.returned.as_ref().filter(|_| !record.entrypoint.runs_again)?;
+        let how = match (returned.exit_code(), returned.signal()) {
+            (Some(code), _) => format!("returned {code}"),
+            (None, Some(signal)) => format!("was ended by {signal}"),
+            (None, None) => "has ended".to_owned(),
+        };
+        Some(format!("The command of box {name} {how}. The box runs on: {ends}."))
     }
 }
 
