@@ -17,6 +17,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &["minimal-keeper", "minimal-linux", "minimal-proto", "minimal-spec", "minimal-store"],
     ),
     ("minimal-sdk", &["minimal-proto"]),
+    ("minimal-runner", &["minimal-proto", "minimal-sdk"]),
     (
         "minimal-cli",
         &[
@@ -24,6 +25,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "minimal-keeper",
             "minimal-linux",
             "minimal-proto",
+            "minimal-runner",
             "minimal-sdk",
             "minimal-spec",
             "minimal-store",

@@ -1,0 +1,15 @@
+//! The runner protocol, by which a hub reaches boxes behind a connection that their machine dialled.
+//!
+//! ```text
+//! hub ──requests──▶ runner        {"id": 1, "op": "spawn", …}
+//!     ◀──replies───               {"id": 1, "ok": true, "result": {…}}
+//!     ◀──stream frames──          {"stream": "stdout", "session_id": "…", "data": "…"}
+//! ```
+//!
+//! The rule above all others: a code is reported only if somebody measured it. A stream that closes
+//! without an `exit` frame is an error, and so is an `exit` frame without a code.
+//! `docs/reference/runner-protocol.md` is the protocol for implementers.
+
+#![forbid(unsafe_code)]
+
+pub mod wire;

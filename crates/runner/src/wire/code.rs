@@ -1,0 +1,30 @@
+//! Exit codes that somebody else has measured.
+
+use std::fmt;
+
+/// The code of a command, as whoever waited for it has told: 128 + n for signal n.
+///
+/// Made by reading an `exit` frame or an `exec` result, and by [`ExitCode::as_told`]. There is no
+/// default, so no code comes from a frame that has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExitCode(i32);
+
+impl ExitCode {
+    /// The word of whoever waited for the command, and nobody else's.
+    #[must_use]
+    pub const fn as_told(code: i32) -> Self {
+        Self(code)
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> i32 {
+        self.0
+    }
+}
+
+impl fmt::Display for ExitCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
