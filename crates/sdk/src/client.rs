@@ -127,11 +127,20 @@ impl Client {
         self.http.json(&Call::get(Target::brief_list(query))).await
     }
 
-    /// The record of the box that `address` means: an id, a name, or a part of an id.
+    /// The record of the box that `address` means: an id, a name, or a part of an id. What it takes of
+    /// the disk is not in it.
     ///
     /// # Errors
     /// `not_found`, `ambiguous`, or no daemon answers.
     pub async fn get(&self, address: &str) -> Result<BoxRecord, CallError> {
+        self.http.json(&Call::get(Target::of_box(address, "").with("measure", "false"))).await
+    }
+
+    /// The same with what it takes of the disk, if that can be found out within half a second.
+    ///
+    /// # Errors
+    /// As for [`Client::get`].
+    pub async fn get_measured(&self, address: &str) -> Result<BoxRecord, CallError> {
         self.http.json(&Call::get(Target::of_box(address, ""))).await
     }
 

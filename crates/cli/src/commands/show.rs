@@ -15,7 +15,7 @@ use crate::run::address;
 /// Shows the record of a box, or of an exec in it.
 pub(super) async fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
     let client = daemon::contact(context).await?;
-    let record = client.get(&args.one.address).await?;
+    let record = client.get_measured(&args.one.address).await?;
     if let Some(exec) = &args.exec.exec {
         let exec = client.exec(record.id, exec).await?;
         match context.printer.format() {

@@ -23,11 +23,25 @@ use crate::index::Entry;
 /// How long measuring what a box takes of the disk may hold up its record.
 const MEASURE_LIMIT: Duration = Duration::from_millis(500);
 
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
+pub(super) struct ShowQuery {
+    /// Whether to find out what the box takes of the disk, which takes as long as its files are many;
+    /// without, `disk_bytes` is null. True unless it is said.
+    #[serde(default = "measure_unless_said")]
+    measure: bool,
+}
+
+fn measure_unless_said() -> bool {
+    true
+}
+
 /// The record.
-#[cfg_attr(test, utoipa::path(get, path = "/v1/boxes/{box}", responses((status = 200, body = BoxRecord, description = "The record."))))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/boxes/{box}", params(ShowQuery), responses((status = 200, body = BoxRecord, description = "The record."))))]
 pub(super) async fn show(
     State(host): State<Arc<Host>>,
     Address(address): Address,
+    Asked(query): Asked<ShowQuery>,
 ) -> Result<Json<BoxRecord>, ApiError> {
     let entry = host.index.resolve(&address)?;
     if let Entry::Live(live) = &entry {
@@ -37,7 +51,7 @@ pub(super) async fn show(
     let id = entry.id();
     let measuring = {
         let host = Arc::clone(&host);
-        tokio::time::timeout(MEASURE_LIMIT, blocking(move || measure(&host, id)))
+        tokio::time::timeout(MEASURE_LIMIT, blocking(move || measure(&host, id, query.measure)))
     };
     let (mut record, measured) = tokio::join!(record(&host, &entry), measuring);
     if let Ok(Measured { disk_bytes, log }) = measured {
@@ -78,11 +92,12 @@ struct Measured {
     log: Option<LogFigures>,
 }
 
-fn measure(host: &Host, id: BoxId) -> Measured {
+fn measure(host: &Host, id: BoxId, disk: bool) -> Measured {
     match host.state.box_dir(id) {
-        Ok(dir) => {
-            Measured { disk_bytes: dir.disk_bytes().ok(), log: minimal_store::figures(&dir).ok() }
-        }
+        Ok(dir) => Measured {
+            disk_bytes: if disk { dir.disk_bytes().ok() } else { None },
+            log: minimal_store::figures(&dir).ok(),
+        },
         Err(_) => Measured { disk_bytes: None, log: None },
     }
 }

@@ -28,6 +28,8 @@ async fn a_box_is_created_runs_and_ends() {
     let record = world.call("GET", "/v1/boxes/sh-1").await.1;
     assert_eq!((&record["state"], &record["log"]["bytes"]), (&"exited".into(), &6.into()));
     assert!(record["disk_bytes"].is_u64());
+    let unmeasured = world.call("GET", "/v1/boxes/sh-1?measure=false").await.1;
+    assert!(unmeasured["disk_bytes"].is_null() && unmeasured["log"] == record["log"]);
     assert_eq!(world.bytes(&format!("{path}/log")).await, b"hello\n");
     let list = world.call("GET", "/v1/boxes?state=exited").await.1;
     assert_eq!(list["boxes"][0]["id"], record["id"]);
