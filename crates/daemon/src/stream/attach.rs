@@ -314,7 +314,7 @@ impl InputHalf {
         let say = self.say.clone();
         tokio::spawn(async move {
             if let Ok(Err(error)) = answer.await {
-                let text = format!("{signal} was not sent: {}", error.message);
+                let text = unsent(signal, &error);
                 // The stream may have ended.
                 drop(say.send(ServerMessage::Notice { text }).await);
             }
@@ -349,4 +349,27 @@ async fn pass_on(outlet: Option<&mut Outlet>) -> bool {
 
 fn text(message: &ServerMessage) -> Message {
     Message::text(serde_json::to_string(message).expect("messages have string keys only"))
+}
+
+/// What a client is told of a signal that was not sent, or may not have been.
+fn unsent(signal: Signal, error: &ErrorBody) -> String {
+    match error.code {
+        // Nobody has said that it was not.
+        ErrorCode::Unresponsive => {
+            format!("it is not known whether {signal} was sent: {}", error.message)
+        }
+        _ => format!("{signal} was not sent: {}", error.message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_that_nobody_has_answered_may_have_been_sent() {
+        let words = |code| unsent(Signal::INT, &ErrorBody::new(code, "why"));
+        assert_eq!(words(ErrorCode::WrongState), "SIGINT was not sent: why");
+        assert_eq!(words(ErrorCode::Unresponsive), "it is not known whether SIGINT was sent: why");
+    }
 }

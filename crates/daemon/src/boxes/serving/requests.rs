@@ -67,7 +67,12 @@ impl Requests {
     /// Gives up the requests that have waited too long.
     pub(super) fn expire(&mut self, whose: &Whose, silent: bool, now: Instant) {
         for open in self.take(|open| now >= open.since + limit(silent)) {
-            tell(open.reply, Err(whose.unresponsive("it has not carried out the request")));
+            tell(
+                open.reply,
+                Err(whose.unresponsive(
+                    "it has not said in time that it did what was asked, and may still do it",
+                )),
+            );
         }
     }
 
