@@ -31,6 +31,7 @@ mod peers;
 pub mod plan;
 mod policy;
 mod process;
+mod restarts;
 mod room;
 mod saving;
 mod shared_root;

@@ -12,16 +12,18 @@ pub(crate) enum Timer {
     /// The journal and directory go to disk, off the path to the first byte; and so the keeper's
     /// leaving of the box's control groups.
     Sync,
+    /// The entrypoint is to be started again.
+    Restart,
 }
 
-const COUNT: usize = 3;
+const COUNT: usize = 4;
 
 /// Which are set.
 #[derive(Debug, Default)]
 pub(crate) struct Timers([Option<Instant>; COUNT]);
 
 impl Timers {
-    const ALL: [Timer; COUNT] = [Timer::Timeout, Timer::Ladder, Timer::Sync];
+    const ALL: [Timer; COUNT] = [Timer::Timeout, Timer::Ladder, Timer::Sync, Timer::Restart];
 
     /// Sets or clears one. A time beyond the clock is never due.
     pub(crate) fn set(&mut self, timer: Timer, due: Option<Instant>) {

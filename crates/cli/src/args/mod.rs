@@ -11,8 +11,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub use options::{
     AttachArgs, BoxOptions, EndingArgs, EventsArgs, ExecArgs, ExecOption, ExecsArgs, HostStopArgs,
-    KillArgs, ListArgs, LogsArgs, NetworkArg, OneBox, RemoveArgs, RunArgs, Shell, ShowArgs, Since,
-    SomeBoxes, SpecArgs, StartArgs, StopArgs, StreamArg, WaitArgs, WorkspaceArg,
+    KillArgs, ListArgs, LogsArgs, NetworkArg, OneBox, RemoveArgs, RestartArg, RunArgs, Shell,
+    ShowArgs, Since, SomeBoxes, SpecArgs, StartArgs, StopArgs, StreamArg, WaitArgs, WorkspaceArg,
 };
 
 /// Runs commands in isolated boxes that outlive whoever started them, and tells how they ended.

@@ -106,6 +106,9 @@ pub struct StartArgs {
     /// Without a command: a place for `min exec`
     #[arg(long, conflicts_with = "argv")]
     pub bare: bool,
+    /// When to start the command again; without it as the service says, and a command never
+    #[arg(long, value_name = "POLICY", value_enum, conflicts_with = "bare")]
+    pub restart: Option<RestartArg>,
     /// A service and its arguments; behind two dashes a program and its own, never a shell line
     #[arg(value_name = "ENTRY|COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
     pub argv: Vec<OsString>,
@@ -224,6 +227,18 @@ pub struct EndingArgs {
     /// The same, to an open descriptor
     #[arg(long, value_name = "N", value_parser = descriptor, conflicts_with = "ending_file", allow_hyphen_values = true)]
     pub ending_fd: Option<i32>,
+}
+
+/// `--restart`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RestartArg {
+    /// When it has returned another code than 0, or a signal has ended it
+    #[value(name = "on_failure")]
+    OnFailure,
+    /// Whenever it has returned
+    Always,
+    /// Never
+    Never,
 }
 
 /// `--network`.

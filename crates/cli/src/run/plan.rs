@@ -10,7 +10,7 @@ use minimal_proto::{ByteString, ErrorCode, Spec};
 use minimal_spec::{Entry, Expanded, Layer, Overrides, read_words};
 use serde_json::json;
 
-use crate::args::{BoxOptions, NetworkArg, RunArgs, StartArgs, WorkspaceArg};
+use crate::args::{BoxOptions, NetworkArg, RestartArg, RunArgs, StartArgs, WorkspaceArg};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::project_file;
@@ -32,6 +32,8 @@ pub struct Words<'a> {
     pub is_command: bool,
     /// What is made of them.
     pub wish: Wish,
+    /// When the command is started again, if that is said.
+    pub restart: Option<RestartArg>,
 }
 
 /// What is made of the words.
@@ -48,15 +50,15 @@ pub enum Wish {
 impl<'a> From<&'a RunArgs> for Words<'a> {
     fn from(args: &'a RunArgs) -> Self {
         let RunArgs { options, argv, is_command, .. } = args;
-        Self { options, argv, is_command: *is_command, wish: Wish::Run }
+        Self { options, argv, is_command: *is_command, wish: Wish::Run, restart: None }
     }
 }
 
 impl<'a> From<&'a StartArgs> for Words<'a> {
     fn from(args: &'a StartArgs) -> Self {
-        let StartArgs { options, argv, is_command, bare } = args;
+        let StartArgs { options, argv, is_command, bare, restart } = args;
         let wish = if *bare { Wish::Bare } else { Wish::Start };
-        Self { options, argv, is_command: *is_command, wish }
+        Self { options, argv, is_command: *is_command, wish, restart: *restart }
     }
 }
 
@@ -70,6 +72,14 @@ pub(super) fn what<'a>(
     values: &BTreeMap<String, ByteString>,
 ) -> Result<What<'a>, Failure> {
     let mut layer = options(args.options, values)?;
+    if let Some(policy) = args.restart {
+        let word = match policy {
+            RestartArg::Never => "never",
+            RestartArg::OnFailure => "on_failure",
+            RestartArg::Always => "always",
+        };
+        layer.option("--restart", &["execution", "restart", "policy"], word);
+    }
     if args.wish == Wish::Bare {
         let overrides = Overrides { command_line: layer, ..Overrides::default() };
         return Ok(What::Command(Builtin::Sandbox, overrides));
@@ -101,8 +111,10 @@ pub(super) fn what<'a>(
     let builtin = match args.wish {
         Wish::Run => Builtin::Task,
         Wish::Start | Wish::Bare => {
-            // Nobody has said that it can be run twice.
-            layer.option("--", &["execution", "restart"], json!(Restart::default()));
+            if args.restart.is_none() {
+                // Nobody has said that it can be run twice.
+                layer.option("--", &["execution", "restart"], json!(Restart::default()));
+            }
             Builtin::Service
         }
     };

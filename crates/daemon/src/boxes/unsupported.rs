@@ -2,18 +2,13 @@
 //!
 //! One table. Whoever builds one of these takes its row away.
 
-use minimal_proto::spec::{DynamicIngress, Egress, NetworkMode, OnOom, RestartPolicy};
+use minimal_proto::spec::{DynamicIngress, Egress, NetworkMode, OnOom};
 use minimal_proto::{ErrorBody, ErrorCode, Spec};
 
 /// Key, whether a spec asks for it, and what to do instead.
 type Row = (&'static str, fn(&Spec) -> bool, &'static str);
 
 const ROWS: &[Row] = &[
-    (
-        "execution.restart",
-        |spec| spec.execution.restart.policy != RestartPolicy::Never,
-        "leave it out: nothing is started again yet",
-    ),
     (
         "execution.ready",
         |spec| spec.execution.ready.is_some(),
@@ -89,7 +84,6 @@ mod tests {
     /// For each row a value that asks for it.
     fn asking() -> Vec<(&'static str, Value)> {
         vec![
-            ("execution.restart", json!({"policy": "always"})),
             ("execution.ready", json!({"probe": {"port": 80}, "timeout_ms": 1, "interval_ms": 1})),
             ("execution.on_oom", json!("end_box")),
             ("io.pty_enabled", json!(true)),

@@ -10,6 +10,7 @@
 //!
 //! The keeper is the kernel's parent of init and entrypoint, so it reads how both ended itself.
 
+mod again;
 mod blank;
 mod door;
 mod entering;
@@ -40,6 +41,7 @@ use minimal_proto::keeper::{Enforcement, Missing, Start};
 use minimal_proto::spec::{EnvSource, NetworkMode, Workspace};
 use minimal_store::{BoxDir, LifeLock, hook};
 
+pub(crate) use again::Again;
 pub(crate) use blank::Blank;
 pub(crate) use door::Door;
 pub(crate) use entering::{Entered, Entering};
@@ -76,6 +78,8 @@ pub(crate) struct Newborn<'a> {
     pub(crate) entrypoint: Option<Child>,
     /// Our ends of its pipes.
     pub(crate) ends: Ends,
+    /// What it takes to execute it again, if that may ever be.
+    pub(crate) again: Option<Again>,
     /// How further programs get into it.
     pub(crate) way_in: WayIn<'a>,
     /// What isolation is in force.
@@ -176,9 +180,14 @@ pub(crate) fn give_birth<'a>(
         cgroups: None,
     };
     let process_limit = limits.process_limit;
+    let again = pipes
+        .writing_ends()
+        .and_then(|outputs| Again::of(start, outputs))
+        .map_err(at("keep what it takes to start it again"))?;
     // The last moment in which nothing of the command has run.
     last_look(peers, life_lock)?;
     let entrypoint = execute(blank.init(), &order, given.mounts, pipes.inner())?;
+    let ends = pipes.into_outer();
     let (init, lifeline, assembled) = blank.into_parts();
     let left_out = nursery.left_out.iter().cloned().chain(assembled.left_out);
     let left_out = left_out.chain(groups_kept(assembled.groups)).chain(system.left_out);
@@ -191,7 +200,8 @@ pub(crate) fn give_birth<'a>(
         lifeline,
         entrypoint,
         // Nobody writes to those of a box without an entrypoint.
-        ends: if program.is_some() { pipes.into_outer() } else { Ends::default() },
+        ends: if program.is_some() { ends } else { Ends::default() },
+        again,
         way_in: WayIn::of_box(start, nursery, own_accounts, given.workspace, process_limit),
         enforcement,
     })
@@ -362,6 +372,11 @@ impl Pipes {
             (None, None) => unreachable!("one of the two is made"),
         };
         [stdin, self.stdout.1.as_fd(), self.stderr.1.as_fd()]
+    }
+
+    /// The ends a program writes to, once more.
+    fn writing_ends(&self) -> io::Result<[OwnedFd; 2]> {
+        Ok([self.stdout.1.try_clone()?, self.stderr.1.try_clone()?])
     }
 
     /// The ends we keep. The others are closed: a program's end is the end of its output.

@@ -1,6 +1,7 @@
 //! What it takes to run a further program in a box: the same as for its entrypoint, but for the
 //! values that were given to that one alone.
 
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -130,6 +131,37 @@ impl<'a> WayIn<'a> {
             }
         };
         Ok((entering, pipes.into_outer()))
+    }
+
+    /// Sends its entrypoint on its way in once more. Does not wait for it.
+    pub(super) fn enter_again(
+        &self,
+        init: &Child,
+        cgroups: &Cgroups,
+        argv: &[ByteString],
+        values: &BTreeMap<String, ByteString>,
+        streams: [BorrowedFd<'_>; 3],
+    ) -> Result<Entering, BirthError> {
+        let accounts = self.accounts.as_ref().unwrap_or(&self.nursery.accounts);
+        let identity = Identity::find(&self.user, accounts, self.nursery.users)?;
+        let variables = self.variables.iter().chain(values);
+        let base = base_environment(self.box_id, &self.name, &identity.account);
+        let variables = variables.map(|(name, value)| (name.as_str(), value));
+        let (program, path) =
+            lay_out(argv, base, variables).map_err(at("lay out arguments and environment"))?;
+        let mut working_directory = PathBuf::from(WORKBENCH);
+        if let Some(cwd) = &self.cwd {
+            working_directory.push(cwd.as_os_str());
+        }
+        let filters = self.filters();
+        let order = Order {
+            path: &path,
+            uid: identity.account.uid,
+            gid: identity.account.gid,
+            cgroups: Some(cgroups),
+            ..self.order(&program, &working_directory, &filters)
+        };
+        Entering::enter_the_box(init, &order, streams, Instant::now() + LIMIT)
     }
 
     /// What its programs may not ask of the kernel.

@@ -1,5 +1,6 @@
 //! The loop of a keeper: everything that can happen to a running box, one thing at a time.
 
+mod again;
 mod execs;
 mod requests;
 
@@ -9,8 +10,8 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
+use again::Restarting;
 use minimal_linux::{Child, socket};
-use minimal_proto::ending::Observed;
 use minimal_proto::error::Chain;
 use minimal_proto::event::{Degraded, Started};
 use minimal_proto::keeper::{Enforcement, Start};
@@ -26,6 +27,7 @@ use crate::ladder::{Ladder, Occurrence, Order};
 use crate::limits::Cgroups;
 use crate::outputs::READ;
 use crate::peers::Peers;
+use crate::restarts::Restarts;
 use crate::saving::{FAREWELL, save_and_tell};
 use crate::streams::Streams;
 use crate::timers::{Timer, Timers};
@@ -60,6 +62,8 @@ pub(crate) struct Keeper<'a> {
     entrypoint: Option<Child>,
     /// Whether it ever had one.
     has_entrypoint: bool,
+    /// What it takes to start it again, if that may be.
+    restarting: Option<Restarting>,
     streams: Streams,
     execs: Execs<'a>,
     buffer: Vec<u8>,
@@ -70,6 +74,8 @@ pub(crate) struct Keeper<'a> {
     oom_kills: u64,
     /// Why that could not be found out.
     oom_unknown: Option<String>,
+    /// Why the box is not ready, if it ends for that.
+    not_ready: Option<String>,
     /// Init is to end once nothing is left in the box, which it has not been told yet.
     ends_when_empty: bool,
     /// An exec was sent into the box in this turn.
@@ -111,6 +117,9 @@ impl<'a> Keeper<'a> {
             lifeline: newborn.lifeline,
             has_entrypoint: newborn.entrypoint.is_some(),
             entrypoint: newborn.entrypoint,
+            restarting: newborn
+                .again
+                .map(|again| Restarting::new(again, Restarts::new(execution.restart))),
             streams,
             execs,
             // Untouched pages cost nothing: a box that prints little stays small.
@@ -120,6 +129,7 @@ impl<'a> Keeper<'a> {
             grace,
             oom_kills: 0,
             oom_unknown: None,
+            not_ready: None,
             ends_when_empty: false,
             was_entered: false,
             birth: Some((start.life, newborn.enforcement)),
@@ -170,17 +180,20 @@ impl<'a> Keeper<'a> {
             watch.add(child.as_fd(), PollFlags::IN);
         }
         let streams = self.streams.watch(&mut watch, true);
+        let restart = self.restarting.as_ref().and_then(|it| it.watch(&mut watch));
         // One that cannot be accepted now would be ready for ever.
         let listener = self.listener.as_ref().filter(|_| self.peers.has_room());
         let listener = listener.map(|it| watch.add(it.as_fd(), PollFlags::IN));
         let connections: Vec<_> =
             self.peers.connections.iter().map(|it| it.watch(&mut watch)).collect();
         let execs = self.execs.watch(&mut watch);
+        let restart_due = self.restarting.as_ref().and_then(Restarting::due);
         let due = [self.timers.next(), self.streams.due(), self.execs.due(), self.peers.due()];
-        let due = due.into_iter().flatten().min();
+        let due = due.into_iter().chain([restart_due]).flatten().min();
         let woken = watch.wait(due.map(|due| due.saturating_duration_since(Instant::now())));
         // The kernel's word first: a stop that arrives in the same turn comes after the end.
         self.reap();
+        self.follow_restart(&woken, restart);
         let mut faults = Vec::new();
         self.streams.handle(&woken, streams, &mut self.buffer, &mut faults);
         for fault in faults {
@@ -282,6 +295,7 @@ impl<'a> Keeper<'a> {
                 Order::TermAll => {
                     // Who has not executed anything yet is not to begin now.
                     self.execs.box_ends();
+                    self.restart_no_more();
                     socket::send(self.lifeline.as_fd(), &[TERM_ALL], None).ok();
                     hook::point("keeper.stop.after_term").ok();
                 }
@@ -289,6 +303,7 @@ impl<'a> Keeper<'a> {
                 Order::NoteReturn(reason, observed) => self.has_returned(reason, observed),
                 Order::KillAll => {
                     self.execs.box_ends();
+                    self.restart_no_more();
                     if let Some(init) = &self.init {
                         init.signal(Signal::KILL).ok();
                     }
@@ -307,12 +322,6 @@ impl<'a> Keeper<'a> {
         self.timers.set(Timer::Ladder, self.ladder.deadline());
     }
 
-    /// The entrypoint has returned, and the box lives on.
-    fn has_returned(&mut self, reason: Reason, observed: Observed) {
-        let ending = Ending::observed(reason, observed, Timestamp::now());
-        self.append(EventData::EntrypointReturned(ending));
-    }
-
     /// Tells init to end when it is alone. It does not know of execs, which are our children and not
     /// its: it would end with them, and before their time is over.
     fn let_init_end(&mut self) {
@@ -326,6 +335,7 @@ impl<'a> Keeper<'a> {
         match timer {
             Timer::Timeout => self.climb(Occurrence::Timeout { grace: self.grace }),
             Timer::Ladder => self.climb(Occurrence::DeadlineReached),
+            Timer::Restart => self.restart(),
             Timer::Sync => {
                 if let Err(error) = self.hosted.cgroups.leave() {
                     self.degraded(&format!("the box's keeper shares the box's limits: {error}"));
@@ -365,6 +375,8 @@ impl<'a> Keeper<'a> {
         let Some((reason, observed)) = self.ladder.end() else { return self.hosted };
         // All of theirs before the box's: after that nobody looks.
         self.end_execs();
+        // It holds the output's other end.
+        self.restarting = None;
         let mut faults = Vec::new();
         self.streams.drain(DRAIN, &mut self.buffer, &mut faults);
         for fault in faults {
@@ -372,6 +384,9 @@ impl<'a> Keeper<'a> {
         }
         hook::point("keeper.end.drained").ok();
         let mut ending = Ending::observed(reason, observed, Timestamp::now());
+        if let Some(why) = self.not_ready.take().filter(|_| reason == Reason::NotReady) {
+            ending = ending.with_detail("message", why);
+        }
         if self.ladder.is_of_init() {
             ending = ending.with_detail("observed_of", "init");
         }

@@ -20,6 +20,8 @@ enum Journey {
     Copy,
     /// A detached run that is stopped.
     Stop,
+    /// A service that returns, is started again, and returns too often.
+    Restart,
     /// A run whose keeper is killed, found by the next daemon.
     Lost,
     /// A detached run that the next daemon finds alive.
@@ -44,6 +46,8 @@ const JOURNEYS: &[(&str, Journey)] = &[
     ("keeper.birth.", Journey::Run),
     ("keeper.copy.", Journey::Copy),
     ("keeper.started.", Journey::Run),
+    ("keeper.returned.", Journey::Restart),
+    ("keeper.restart.", Journey::Restart),
     ("keeper.stop.", Journey::Stop),
     ("keeper.end.", Journey::Run),
     ("daemon.create.", Journey::Run),
@@ -98,6 +102,15 @@ fn travel(env: &TestEnv, journey: Journey, name: &str) {
                     if record["ending"].is_object() { Ok(()) } else { Err(record) }
                 });
             }
+        }
+        Journey::Restart => {
+            env.file(
+                "minimal.toml",
+                "[services.again]\nexec = [\"sh\", \"-c\", \"exit 42\"]\n\
+                 restart = { policy = \"always\", max = 1, backoff = \"1ms\" }\n",
+            );
+            env.min(["box", "start", "--name", name, "again"]).run().assert_code(0);
+            env.min(["wait", name]).run().assert_code(125);
         }
         Journey::Lost => {
             env.min(["run", "-d", "--name", name, "--", "sleep", "86592"]).run().assert_code(0);
@@ -210,7 +223,7 @@ fn aftermath(env: &TestEnv, name: &str) {
         });
         let ending = &ended["ending"];
         match ending["reason"].as_str().unwrap_or_default() {
-            "exit" => assert_eq!(ending["exit_code"], 42, "{ended}"),
+            "exit" | "not_ready" => assert_eq!(ending["exit_code"], 42, "{ended}"),
             // It may have returned by itself before the signal that was sent had reached it.
             "stopped" if ending["exit_code"] == 42 => {}
             "stopped" | "signal" => assert!(ending["signal"].is_string(), "{ended}"),
