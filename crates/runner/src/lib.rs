@@ -12,4 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod conformance;
+pub mod contract;
+pub mod fake;
 pub mod wire;
