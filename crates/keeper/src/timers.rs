@@ -14,16 +14,21 @@ pub(crate) enum Timer {
     Sync,
     /// The entrypoint is to be started again.
     Restart,
+    /// Somebody is to look whether the box is ready.
+    Probe,
+    /// It is not ready in time.
+    NotReady,
 }
 
-const COUNT: usize = 4;
+const COUNT: usize = 6;
 
 /// Which are set.
 #[derive(Debug, Default)]
 pub(crate) struct Timers([Option<Instant>; COUNT]);
 
 impl Timers {
-    const ALL: [Timer; COUNT] = [Timer::Timeout, Timer::Ladder, Timer::Sync, Timer::Restart];
+    const ALL: [Timer; COUNT] =
+        [Timer::Timeout, Timer::Ladder, Timer::Sync, Timer::Restart, Timer::Probe, Timer::NotReady];
 
     /// Sets or clears one. A time beyond the clock is never due.
     pub(crate) fn set(&mut self, timer: Timer, due: Option<Instant>) {

@@ -136,6 +136,9 @@ pub struct Entrypoint {
     pub returned: Option<Ending>,
     /// How often it was started again in this life.
     pub restarts: u32,
+    /// Whether the box's probe has found it ready; null without a probe.
+    #[serde(default)]
+    pub ready: Option<bool>,
 }
 
 /// What an entrypoint does.

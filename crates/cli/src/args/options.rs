@@ -106,6 +106,9 @@ pub struct StartArgs {
     /// Without a command: a place for `min exec`
     #[arg(long, conflicts_with = "argv")]
     pub bare: bool,
+    /// Do not wait until the box is ready, as its service has it
+    #[arg(long)]
+    pub no_wait: bool,
     /// When to start the command again; without it as the service says, and a command never
     #[arg(long, value_name = "POLICY", value_enum, conflicts_with = "bare")]
     pub restart: Option<RestartArg>,

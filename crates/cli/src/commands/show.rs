@@ -45,6 +45,10 @@ fn table(record: &BoxRecord) -> String {
     row("program", record.program.clone());
     if let Some(entrypoint) = &record.entrypoint {
         row("entrypoint", entrypoint_in_words(entrypoint));
+        row(
+            "ready",
+            entrypoint.ready.map(|ready| if ready { "yes" } else { "not yet" }.to_owned()),
+        );
         row("restarts", (entrypoint.restarts > 0).then(|| entrypoint.restarts.to_string()));
     }
     row("project", record.project_root.as_ref().map(|root| on_one_line(&root.to_lossy())));

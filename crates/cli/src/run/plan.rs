@@ -56,7 +56,7 @@ impl<'a> From<&'a RunArgs> for Words<'a> {
 
 impl<'a> From<&'a StartArgs> for Words<'a> {
     fn from(args: &'a StartArgs) -> Self {
-        let StartArgs { options, argv, is_command, bare, restart } = args;
+        let StartArgs { options, argv, is_command, bare, restart, no_wait: _ } = args;
         let wish = if *bare { Wish::Bare } else { Wish::Start };
         Self { options, argv, is_command: *is_command, wish, restart: *restart }
     }

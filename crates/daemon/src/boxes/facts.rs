@@ -18,6 +18,8 @@ pub(crate) struct Facts {
     pub(crate) stop_grace_ms: u64,
     /// Whether further commands can be run in it.
     pub(crate) exec_enabled: bool,
+    /// Whether a probe tells that it is ready.
+    pub(crate) has_probe: bool,
 }
 
 impl Facts {
@@ -44,6 +46,7 @@ impl From<&Spec> for Facts {
             project_root: spec.files.project_root.clone(),
             stop_grace_ms: spec.execution.stop_grace_ms,
             exec_enabled: spec.io.exec_enabled,
+            has_probe: spec.execution.ready.is_some(),
         }
     }
 }

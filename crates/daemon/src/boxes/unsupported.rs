@@ -10,11 +10,6 @@ type Row = (&'static str, fn(&Spec) -> bool, &'static str);
 
 const ROWS: &[Row] = &[
     (
-        "execution.ready",
-        |spec| spec.execution.ready.is_some(),
-        "leave it out: a box is ready as soon as it runs",
-    ),
-    (
         "execution.on_oom",
         |spec| spec.execution.on_oom == OnOom::EndBox,
         "`kill_process` is what happens: the box ends if its entrypoint is killed",
@@ -84,7 +79,6 @@ mod tests {
     /// For each row a value that asks for it.
     fn asking() -> Vec<(&'static str, Value)> {
         vec![
-            ("execution.ready", json!({"probe": {"port": 80}, "timeout_ms": 1, "interval_ms": 1})),
             ("execution.on_oom", json!("end_box")),
             ("io.pty_enabled", json!(true)),
             ("files.mounts", json!([{"source": "~/x", "dest": "/x", "mode": "ro"}])),

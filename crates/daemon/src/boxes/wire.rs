@@ -56,8 +56,10 @@ fn entrypoint(record: &Record, facts: &Facts) -> Option<Entrypoint> {
         Some(_) if !record.entrypoint.runs_again => EntrypointState::Returned,
         Some(_) | None => EntrypointState::Running,
     };
-    let minimal_store::record::Entrypoint { returned, restarts, .. } = record.entrypoint.clone();
-    Some(Entrypoint { state, returned, restarts })
+    let minimal_store::record::Entrypoint { returned, restarts, ready, .. } =
+        record.entrypoint.clone();
+    let ready = facts.has_probe.then_some(ready);
+    Some(Entrypoint { state, returned, restarts, ready })
 }
 
 /// The record of a box that has an actor.

@@ -19,6 +19,7 @@ mod identity;
 mod init;
 mod joiner;
 mod own_files;
+mod probing;
 mod report;
 mod rootfs;
 mod system_layers;

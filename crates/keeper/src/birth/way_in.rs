@@ -1,7 +1,7 @@
 //! What it takes to run a further program in a box: the same as for its entrypoint, but for the
 //! values that were given to that one alone.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use super::door::Door;
 use super::entering::Entering;
 use super::identity::Identity;
 use super::joiner::Order;
-use super::{BirthError, Pipes, at, lay_out};
+use super::{BirthError, Pipes, at, lay_out, probing};
 use crate::etc::Accounts;
 use crate::limits::Cgroups;
 use crate::plan::{self, WORKBENCH, base_environment};
@@ -133,7 +133,7 @@ impl<'a> WayIn<'a> {
         Ok((entering, pipes.into_outer()))
     }
 
-    /// Sends its entrypoint on its way in once more. Does not wait for it.
+    /// Sends a program on its way in where and as whom its entrypoint runs. Does not wait for it.
     pub(super) fn enter_again(
         &self,
         init: &Child,
@@ -162,6 +162,24 @@ impl<'a> WayIn<'a> {
             ..self.order(&program, &working_directory, &filters)
         };
         Entering::enter_the_box(init, &order, streams, Instant::now() + LIMIT)
+    }
+
+    /// Sends a program on its way in that is to find out whether the box is ready. It hears and says
+    /// nothing.
+    pub(crate) fn probe(
+        &self,
+        init: &Child,
+        cgroups: &Cgroups,
+        argv: &[ByteString],
+    ) -> Result<Entering, BirthError> {
+        let null = std::fs::File::options().read(true).write(true).open("/dev/null");
+        let null = null.map_err(at("open its streams"))?;
+        self.enter_again(init, cgroups, argv, &BTreeMap::new(), [null.as_fd(); 3])
+    }
+
+    /// Has a child connect to a port of the box's loopback. It returns 0, or the errno.
+    pub(crate) fn connect(&self, init: &Child, port: u16) -> Result<Child, BirthError> {
+        probing::connect(init, self.network, port).map_err(at("make the process that connects"))
     }
 
     /// What its programs may not ask of the kernel.

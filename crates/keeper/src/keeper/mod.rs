@@ -2,6 +2,7 @@
 
 mod again;
 mod execs;
+mod ready;
 mod requests;
 
 use std::collections::VecDeque;
@@ -18,6 +19,7 @@ use minimal_proto::keeper::{Enforcement, Start};
 use minimal_proto::spec::Lifetime;
 use minimal_proto::{Ending, EventData, Reason, Signal, Timestamp};
 use minimal_store::{BoxDir, JournalWriter, LogWriter, hook};
+use ready::Readiness;
 use rustix::event::PollFlags;
 
 use crate::birth::{END_WHEN_EMPTY, Newborn, TERM_ALL};
@@ -64,6 +66,8 @@ pub(crate) struct Keeper<'a> {
     has_entrypoint: bool,
     /// What it takes to start it again, if that may be.
     restarting: Option<Restarting>,
+    /// Until it is known to be ready, if it has a probe.
+    readiness: Option<Readiness>,
     streams: Streams,
     execs: Execs<'a>,
     buffer: Vec<u8>,
@@ -120,6 +124,7 @@ impl<'a> Keeper<'a> {
             restarting: newborn
                 .again
                 .map(|again| Restarting::new(again, Restarts::new(execution.restart))),
+            readiness: execution.ready.clone().map(Readiness::new),
             streams,
             execs,
             // Untouched pages cost nothing: a box that prints little stays small.
@@ -141,6 +146,7 @@ impl<'a> Keeper<'a> {
         // First: whoever hears of the start may have something to run in the box.
         self.listen();
         self.announce_birth();
+        self.expect_ready();
         while !self.turn() {}
         self.end()
     }
@@ -187,13 +193,16 @@ impl<'a> Keeper<'a> {
         let connections: Vec<_> =
             self.peers.connections.iter().map(|it| it.watch(&mut watch)).collect();
         let execs = self.execs.watch(&mut watch);
+        let probe = self.readiness.as_ref().and_then(|it| it.watch(&mut watch));
+        let probe_due = self.readiness.as_ref().and_then(Readiness::due);
         let restart_due = self.restarting.as_ref().and_then(Restarting::due);
         let due = [self.timers.next(), self.streams.due(), self.execs.due(), self.peers.due()];
-        let due = due.into_iter().chain([restart_due]).flatten().min();
+        let due = due.into_iter().chain([restart_due, probe_due]).flatten().min();
         let woken = watch.wait(due.map(|due| due.saturating_duration_since(Instant::now())));
         // The kernel's word first: a stop that arrives in the same turn comes after the end.
         self.reap();
         self.follow_restart(&woken, restart);
+        self.follow_probe(&woken, probe);
         let mut faults = Vec::new();
         self.streams.handle(&woken, streams, &mut self.buffer, &mut faults);
         for fault in faults {
@@ -296,6 +305,7 @@ impl<'a> Keeper<'a> {
                     // Who has not executed anything yet is not to begin now.
                     self.execs.box_ends();
                     self.restart_no_more();
+                    self.probe_no_more();
                     socket::send(self.lifeline.as_fd(), &[TERM_ALL], None).ok();
                     hook::point("keeper.stop.after_term").ok();
                 }
@@ -304,6 +314,7 @@ impl<'a> Keeper<'a> {
                 Order::KillAll => {
                     self.execs.box_ends();
                     self.restart_no_more();
+                    self.probe_no_more();
                     if let Some(init) = &self.init {
                         init.signal(Signal::KILL).ok();
                     }
@@ -336,6 +347,8 @@ impl<'a> Keeper<'a> {
             Timer::Timeout => self.climb(Occurrence::Timeout { grace: self.grace }),
             Timer::Ladder => self.climb(Occurrence::DeadlineReached),
             Timer::Restart => self.restart(),
+            Timer::Probe => self.probe(),
+            Timer::NotReady => self.is_not_ready(),
             Timer::Sync => {
                 if let Err(error) = self.hosted.cgroups.leave() {
                     self.degraded(&format!("the box's keeper shares the box's limits: {error}"));

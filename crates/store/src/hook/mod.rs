@@ -44,6 +44,8 @@ pub const POINTS: &[&str] = &[
     "keeper.returned.after_journal",
     "keeper.restart.before_enter",
     "keeper.restart.after_journal",
+    "keeper.ready.before_probe",
+    "keeper.ready.after_journal",
     "keeper.stop.requested",
     "keeper.stop.after_term",
     "keeper.end.observed",

@@ -22,6 +22,8 @@ enum Journey {
     Stop,
     /// A service that returns, is started again, and returns too often.
     Restart,
+    /// A service that is ready at once, and is stopped.
+    Ready,
     /// A run whose keeper is killed, found by the next daemon.
     Lost,
     /// A detached run that the next daemon finds alive.
@@ -48,6 +50,7 @@ const JOURNEYS: &[(&str, Journey)] = &[
     ("keeper.started.", Journey::Run),
     ("keeper.returned.", Journey::Restart),
     ("keeper.restart.", Journey::Restart),
+    ("keeper.ready.", Journey::Ready),
     ("keeper.stop.", Journey::Stop),
     ("keeper.end.", Journey::Run),
     ("daemon.create.", Journey::Run),
@@ -111,6 +114,19 @@ fn travel(env: &TestEnv, journey: Journey, name: &str) {
             );
             env.min(["box", "start", "--name", name, "again"]).run().assert_code(0);
             env.min(["wait", name]).run().assert_code(125);
+        }
+        Journey::Ready => {
+            env.file(
+                "minimal.toml",
+                "[services.once]\nexec = [\"sh\", \"-c\", \"exit 42\"]\nrestart = \"never\"\n\
+                 ready = { exec = \"true\", interval = \"1ms\" }\n",
+            );
+            let start = env.min(["box", "start", "--name", name, "once"]).run();
+            if start.code() == Some(0) {
+                env.min(["stop", name]).run().assert_code(0);
+            } else {
+                start.assert_code(125);
+            }
         }
         Journey::Lost => {
             env.min(["run", "-d", "--name", name, "--", "sleep", "86592"]).run().assert_code(0);

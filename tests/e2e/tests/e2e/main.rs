@@ -80,6 +80,8 @@ mod outputs;
 #[cfg(test)]
 mod own_tests;
 #[cfg(test)]
+mod ready;
+#[cfg(test)]
 mod restarts;
 #[cfg(test)]
 mod rootfs;
