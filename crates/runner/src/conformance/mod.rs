@@ -229,6 +229,7 @@ async fn all(stream: &mut CommandStream) -> Result<(Vec<u8>, Vec<u8>, Terminal),
         match next(stream).await? {
             Some(Event::Output(Output::Stdout, bytes)) => stdout.extend(bytes),
             Some(Event::Output(Output::Stderr, bytes)) => stderr.extend(bytes),
+            Some(Event::Gap(bytes)) => return Err(format!("{bytes} bytes are missing")),
             Some(Event::Terminal(terminal)) => {
                 same("what follows the terminal", next(stream).await?, None)?;
                 return Ok((stdout, stderr, terminal));

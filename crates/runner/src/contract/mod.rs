@@ -37,7 +37,7 @@ pub type Answer<T> = Result<T, SandboxError>;
 /// [`SandboxError::NotSupported`]; the methods with a body do.
 pub trait Sandbox: Send + Sync {
     /// A running command, as this provider finds it again.
-    type Command: Clone + fmt::Debug + Send + Sync;
+    type Command: Clone + fmt::Debug + Send + Sync + 'static;
 
     /// Who provides.
     fn provider(&self) -> &'static str;
@@ -103,6 +103,9 @@ pub trait Sandbox: Send + Sync {
         command: &CommandLine,
         options: &SpawnOptions,
     ) -> impl Future<Output = Answer<(Self::Command, CommandStream)>> + Send;
+
+    /// The id of a command's session, for `attach`.
+    fn session_id(&self, command: &Self::Command) -> String;
 
     /// Writes to a command's input. Total: an ended command answers `CommandExited`.
     fn write_stdin(

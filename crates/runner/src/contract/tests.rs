@@ -99,3 +99,20 @@ fn no_number_of_attempts_makes_a_pause_short() {
         assert!(backoff.pause(attempt) >= Duration::from_secs(1));
     }
 }
+
+#[tokio::test]
+async fn a_provider_that_can_wait_is_let_on_by_reading_and_by_leaving() {
+    let (mut emitter, mut stream) = command_stream(StreamFault::ClosedBeforeExit);
+    emitter.output(Output::Stdout, vec![0; 2 << 20]);
+    emitter.gap(7);
+    let waiting = tokio::spawn(async move {
+        emitter.ready().await;
+        emitter.output(Output::Stdout, vec![0; 2 << 20]);
+        emitter.ready().await;
+        emitter.is_heard()
+    });
+    assert!(matches!(stream.next().await, Some(Event::Output(..))));
+    assert_eq!(stream.next().await, Some(Event::Gap(7)));
+    drop(stream);
+    assert!(!waiting.await.unwrap());
+}

@@ -1,5 +1,7 @@
 //! What calls are given and answer with.
 
+use crate::wire::ExitCode;
+
 /// A sandbox, as every call finds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handle {
@@ -42,6 +44,8 @@ pub struct Session {
     pub created_at: Option<String>,
     /// When it last printed or read, if that is known.
     pub last_activity_at: Option<String>,
+    /// Its code, if it has ended and the code is known.
+    pub exit_code: Option<ExitCode>,
 }
 
 /// What a sandbox may reach.

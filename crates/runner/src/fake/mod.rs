@@ -15,6 +15,8 @@
 //!
 //! A script without an end ends with 0.
 
+#[cfg(test)]
+pub(crate) mod fixtures;
 mod script;
 mod session;
 
@@ -311,6 +313,10 @@ impl Sandbox for FakeSandbox {
             false => one.sessions.push(session),
         }
         Ok((FakeCommand { sandbox: handle.name.clone(), session: id, subscriber }, stream))
+    }
+
+    fn session_id(&self, command: &FakeCommand) -> String {
+        command.session.clone()
     }
 
     async fn write_stdin(&self, command: &FakeCommand, data: &[u8]) -> Answer<()> {

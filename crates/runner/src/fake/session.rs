@@ -89,6 +89,10 @@ impl FakeSession {
             command: self.command.clone(),
             created_at: None,
             last_activity_at: None,
+            exit_code: match self.ended {
+                Some(Terminal::Exit(code)) => Some(code),
+                Some(Terminal::Fault(_)) | None => None,
+            },
         }
     }
 }

@@ -1,5 +1,6 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::fixtures::{fixtures, script};
 use super::*;
 use crate::conformance::{Fixtures, Kit, check, suite};
 
@@ -11,11 +12,6 @@ struct FakeKit {
 
 fn kit(lie: Option<Rule>) -> FakeKit {
     FakeKit { lie, names: AtomicU32::new(0) }
-}
-
-fn script(args: &[&str]) -> CommandLine {
-    let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-    CommandLine { cmd: "script".to_owned(), args, ..CommandLine::default() }
 }
 
 impl Kit for FakeKit {
@@ -30,20 +26,7 @@ impl Kit for FakeKit {
     }
 
     fn fixtures(&self) -> Fixtures {
-        Fixtures {
-            hello: script(&["out:hello", "exit:0"]),
-            fail: script(&["out:oops", "exit:3"]),
-            killed: script(&["signal:15"]),
-            both: script(&["out:out", "err:err"]),
-            stay: script(&["out:ready", "stay"]),
-            much: (script(&["much:3000000"]), 3_000_000),
-            hang: script(&["hang"]),
-            env: script(&["env:CONFORMANCE"]),
-            dir: script(&["dir"]),
-            cat: script(&["file:a/b/file"]),
-            mode: script(&["mode:a/b/file"]),
-            lost: Some(script(&["out:partial", "drop"])),
-        }
+        fixtures()
     }
 }
 

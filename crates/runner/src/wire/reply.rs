@@ -134,6 +134,12 @@ impl Results {
         result.get("session_id")?.as_str().map(str::to_owned)
     }
 
+    /// Reads the code of a row of `list_sessions`; `None` if it has none.
+    #[must_use]
+    pub fn read_exit_code(row: &Value) -> Option<ExitCode> {
+        read_code(row.get("exit_code"))
+    }
+
     /// Of `list`.
     #[must_use]
     pub fn list(names: &[String]) -> Map<String, Value> {
