@@ -133,12 +133,7 @@ impl Assembly {
                 let shared = self.shared.take().ok_or_else(none)?;
                 self.set_root(shared)
             }
-            Step::Terminals(path) => {
-                let options = [("ptmxmode", "0666"), ("mode", "0620")];
-                // Devices are what a devpts is for.
-                let restrictions = Restrictions { no_devices: false, ..Restrictions::OWN };
-                self.attach(&mount::new_file_system("devpts", &options, restrictions)?, path)
-            }
+            Step::Terminals(path) => self.terminals(path),
             Step::Processes(path) => {
                 self.attach(&mount::new_file_system("proc", &[], Restrictions::OWN)?, path)
             }
@@ -179,6 +174,17 @@ impl Assembly {
     fn root(&self) -> io::Result<BorrowedFd<'_>> {
         let none = || io::Error::other("the plan uses the root before it makes one");
         self.root.as_ref().map(OwnedFd::as_fd).ok_or_else(none)
+    }
+
+    fn terminals(&mut self, path: &'static str) -> io::Result<()> {
+        let options = [("ptmxmode", "0666"), ("mode", "0620")];
+        // Devices are what a devpts is for.
+        let restrictions = Restrictions { no_devices: false, ..Restrictions::OWN };
+        let mount = mount::new_file_system("devpts", &options, restrictions)?;
+        self.attach(&mount, path)?;
+        // For the keeper: what it opens terminals in, whatever the box mounts over it.
+        self.held.push((path, mount));
+        Ok(())
     }
 
     fn attach(&self, mount: &OwnedFd, path: &str) -> io::Result<()> {

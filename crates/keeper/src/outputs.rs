@@ -75,7 +75,7 @@ impl Output {
                 Ok(Read::End)
             }
             Ok(length) => {
-                if length >= PIPE && !self.grown {
+                if length >= PIPE && !self.grown && self.stream != Stream::Pty {
                     self.grown = true;
                     // Refused beyond the user's share; the pipe then stays as it is.
                     rustix::pipe::fcntl_setpipe_size(pipe, BUSY_PIPE).ok();
@@ -83,6 +83,11 @@ impl Output {
                 Ok(Read::Bytes(length))
             }
             Err(rustix::io::Errno::AGAIN) => Ok(Read::Nothing),
+            // Of a terminal: nobody holds the other end, and everything was read.
+            Err(rustix::io::Errno::IO) if self.stream == Stream::Pty => {
+                self.pipe = None;
+                Ok(Read::End)
+            }
             Err(error) => {
                 self.pipe = None;
                 Err(error.into())

@@ -27,6 +27,9 @@ pub(crate) const HOST_DIRECTORIES: [&str; 8] =
 /// What a box has of its own whatever its root is.
 pub(crate) const OWN: [&str; 7] = ["dev", "proc", "sys", "run", "tmp", "home/box", "workbench"];
 
+/// Where a box's terminals are, from its root.
+pub(crate) const TERMINALS: &str = "dev/pts";
+
 /// Devices a box has: none of them reaches anything.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
@@ -184,7 +187,7 @@ pub fn blank(network: Network) -> Vec<Step> {
         Step::FileHeld(HOSTS),
         Step::FileHeld(HOSTNAME),
         Step::FileHeld(RESOLVER),
-        Step::Terminals("dev/pts"),
+        Step::Terminals(TERMINALS),
         Step::Memory("dev/shm", "mode=1777"),
         Step::Processes("proc"),
         Step::Give(Given::Home, "home/box"),

@@ -181,10 +181,11 @@ fn greeting(start: &Start, log_end: u64) -> Hello {
         input_offset: 0,
         input_received: Some(0),
         input_writer: None,
-        input_open: start.options.input,
+        input_open: start.options.input || start.spec.io.pty_enabled,
         pinned: start.options.pin,
         unsaved_ending: None,
         execs: Some(Vec::new()),
+        terminals: true,
     }
 }
 

@@ -30,6 +30,8 @@ pub(crate) struct Ends {
     pub(crate) stdin: Option<OwnedFd>,
     pub(crate) stdout: Option<OwnedFd>,
     pub(crate) stderr: Option<OwnedFd>,
+    /// A terminal in place of all three: our end and the program's.
+    pub(crate) terminal: Option<(OwnedFd, OwnedFd)>,
 }
 
 /// The streams of one program.
@@ -40,6 +42,10 @@ pub(crate) struct Streams {
     /// Who has sent the input, by the name that client gives itself.
     writer: Option<Uuid>,
     outputs: [Output; 2],
+    /// Of a terminal, the program's end, until the program has ended: while it is open the terminal is,
+    /// whatever the program does with its own.
+    slave: Option<OwnedFd>,
+    is_terminal: bool,
     log: LogWriter,
     trimmed_at: u64,
     /// Everything before this was read by the client that pins the log.
@@ -83,6 +89,14 @@ impl Streams {
     /// # Errors
     /// What ioctl(2) says.
     pub(crate) fn new(ends: Ends, log: LogWriter, pinned: bool) -> io::Result<Self> {
+        let is_terminal = ends.terminal.is_some();
+        let (ends, slave, first) = match ends.terminal {
+            Some((master, slave)) => {
+                let (stdin, stdout) = (Some(master.try_clone()?), Some(master));
+                (Ends { stdin, stdout, ..Ends::default() }, Some(slave), Stream::Pty)
+            }
+            None => (ends, None, Stream::Stdout),
+        };
         let input = Input::new(ends.stdin.is_some());
         if let Some(stdin) = &ends.stdin {
             rustix::io::ioctl_fionbio(stdin, true)?;
@@ -92,10 +106,9 @@ impl Streams {
             stdin: ends.stdin.map(File::from),
             input,
             writer: None,
-            outputs: [
-                Output::new(Stream::Stdout, ends.stdout)?,
-                Output::new(Stream::Stderr, ends.stderr)?,
-            ],
+            outputs: [Output::new(first, ends.stdout)?, Output::new(Stream::Stderr, ends.stderr)?],
+            slave,
+            is_terminal,
             trimmed_at: log.end(),
             log,
             pin: pinned.then_some(0),
@@ -103,7 +116,9 @@ impl Streams {
             pin_due: None,
         };
         let client_is_due = Instant::now().checked_add(CLIENT_GRACE);
-        streams.writer_due = client_is_due.filter(|_| streams.input.is_open());
+        // A terminal waits for whoever comes, however long.
+        let ends_without_writer = streams.input.is_open() && !is_terminal;
+        streams.writer_due = client_is_due.filter(|_| ends_without_writer);
         streams.pin_due = client_is_due.filter(|_| pinned);
         Ok(streams)
     }
@@ -157,7 +172,14 @@ impl Streams {
         let stream = output.stream();
         let length = match output.read(buffer) {
             Ok(Read::Bytes(length)) => length,
-            Ok(Read::Nothing | Read::End) => return 0,
+            Ok(Read::Nothing) => return 0,
+            Ok(Read::End) => {
+                if self.is_terminal {
+                    // Nobody holds the other end: there is nobody to write to either.
+                    self.close_input();
+                }
+                return 0;
+            }
             Err(error) => {
                 faults.push(format!("reading the output failed: {error}"));
                 return 0;
@@ -196,8 +218,19 @@ impl Streams {
         }
     }
 
+    /// Whether they are a terminal.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.is_terminal
+    }
+
+    /// The program has ended: of its terminal, what others hold is all that keeps it open.
+    pub(crate) fn program_ended(&mut self) {
+        self.slave = None;
+    }
+
     /// Nobody reads any more.
     pub(crate) fn close_input(&mut self) {
+        self.slave = None;
         self.input.close();
         self.stdin = None;
     }
@@ -218,6 +251,12 @@ impl Streams {
             self.unpin();
         }
         pinning_client
+    }
+
+    /// The writer is gone: its input ends unless it comes back in time.
+    fn expect_writer(&mut self) {
+        let due = Instant::now().checked_add(CLIENT_GRACE);
+        self.writer_due = due.filter(|_| !self.is_terminal);
     }
 
     fn unpin(&mut self) {
@@ -248,11 +287,21 @@ impl Streams {
             }
             ToKeeper::WriterLost => {
                 connection.has_writer = false;
-                self.writer_due = Instant::now().checked_add(CLIENT_GRACE);
+                self.expect_writer();
             }
+            // Who leaves a terminal leaves it open: its end of input is a character.
+            ToKeeper::Eof { .. } if self.is_terminal => {}
             ToKeeper::Eof { offset } => {
                 if let Err(fault) = self.input.end_at(offset) {
                     return Obeyed::Refused("the end of input was refused", fault);
+                }
+            }
+            ToKeeper::Resize { size } => {
+                if self.is_terminal
+                    && let Some(master) = &self.stdin
+                {
+                    // One that is gone needs no size.
+                    crate::birth::resize(master, size).ok();
                 }
             }
             ToKeeper::Pin { offset } => {
@@ -280,7 +329,7 @@ impl Streams {
     pub(crate) fn lost(&mut self, connection: &Connection) {
         let due = Instant::now().checked_add(CLIENT_GRACE);
         if connection.has_writer {
-            self.writer_due = due;
+            self.expect_writer();
         }
         if connection.has_pin && self.pin.is_some() {
             self.pin_due = due;

@@ -7,7 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::exec::{ExecCommand, ExecMode};
 use crate::keeper::Enforcement;
 use crate::spec::Builtin;
-use crate::{BoxId, BoxName, ByteString, Ending, ExecId, Health, Signal, Spec, State, Timestamp};
+use crate::{
+    BoxId, BoxName, ByteString, Ending, ExecId, Health, Signal, Spec, State, TerminalSize,
+    Timestamp,
+};
 
 /// The API's version; a client of another one is told.
 pub const API_VERSION: u32 = 1;
@@ -50,6 +53,9 @@ pub struct StartOptions {
     /// caller's may find another one under that path, and refuses the start then.
     #[serde(default)]
     pub project: Option<FileId>,
+    /// Of a box with a terminal: how large that is at first. Absent: 80 x 24.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terminal: Option<TerminalSize>,
 }
 
 /// A file of a host, whatever it is called (stat(2)).

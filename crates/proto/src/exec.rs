@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BoxId, ByteString, Ending, ExecId, Timestamp};
+use crate::{BoxId, ByteString, Ending, ExecId, TerminalSize, Timestamp};
 
 /// Bytes of output kept of an exec: 8 MiB. Past it the oldest go, except the first MiB.
 pub const EXEC_LOG_MAX: u64 = 8 << 20;
@@ -38,6 +38,9 @@ pub struct ExecCommand {
     /// Whether its stdin takes input; else it is empty from the start.
     #[serde(default)]
     pub input: bool,
+    /// With [`ExecMode::Tty`]: how large its terminal is at first. Absent: 80 x 24.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terminal: Option<TerminalSize>,
 }
 
 /// Whether an exec lives by its client.
@@ -51,6 +54,8 @@ pub enum ExecMode {
     Attached,
     /// By itself.
     Detached,
+    /// By itself, with a terminal of its own, which always takes input.
+    Tty,
 }
 
 /// `exec.json`: what was asked for, frozen. Schema `min/v1/exec-file`.

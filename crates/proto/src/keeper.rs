@@ -16,7 +16,9 @@ use uuid::Uuid;
 use crate::api::StartOptions;
 use crate::event::Event;
 use crate::exec::ExecCommand;
-use crate::{BoxId, BoxName, ByteString, Ending, ErrorBody, ExecId, Signal, Spec, Timestamp};
+use crate::{
+    BoxId, BoxName, ByteString, Ending, ErrorBody, ExecId, Signal, Spec, TerminalSize, Timestamp,
+};
 
 /// Version of this protocol.
 pub const PROTOCOL: u32 = 1;
@@ -142,6 +144,11 @@ pub enum ToKeeper {
     Eof {
         /// Bytes from the start of the input.
         offset: u64,
+    },
+    /// The terminal has this size from now on. Of what has no terminal it means nothing.
+    Resize {
+        /// Which.
+        size: TerminalSize,
     },
     /// The pinning client is there and has read everything before this offset.
     Pin {
@@ -318,6 +325,9 @@ pub struct Hello {
     /// Execs that live. Absent: a keeper of an earlier build, which runs none.
     #[serde(default)]
     pub execs: Option<Vec<ExecId>>,
+    /// Whether it can give an exec a terminal. Keepers of earlier builds do not say.
+    #[serde(default)]
+    pub terminals: bool,
 }
 
 /// Frames a JSON message.

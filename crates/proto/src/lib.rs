@@ -27,6 +27,7 @@ pub mod size;
 pub mod spec;
 pub mod state;
 pub mod stream;
+pub mod terminal;
 pub mod time;
 
 pub use byte_string::ByteString;
@@ -39,4 +40,5 @@ pub use ready::Readiness;
 pub use signal::Signal;
 pub use spec::Spec;
 pub use state::{Health, State};
+pub use terminal::TerminalSize;
 pub use time::Timestamp;

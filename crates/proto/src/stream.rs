@@ -95,6 +95,12 @@ pub enum ServerMessage {
     },
     /// The box closed its input: nothing more will be accepted.
     InputClosed,
+    /// Another client writes the input of the terminal now. This one goes on watching.
+    KeyboardLost {
+        /// Which client, if it has a name.
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+        to: Option<uuid::Uuid>,
+    },
     /// Words for a person.
     Notice {
         /// The words.
@@ -133,6 +139,13 @@ pub enum ClientMessage {
     Signal {
         /// Which.
         name: Signal,
+    },
+    /// The terminal has this size from now on. Only of whoever writes its input.
+    Resize {
+        /// Characters in a line.
+        cols: u16,
+        /// Lines.
+        rows: u16,
     },
     /// The pinning client has written everything before this offset to where it goes.
     Read {

@@ -28,6 +28,7 @@ pub fn command(argv: &[&str]) -> ExecCommand {
         stop_grace_ms: None,
         mode: ExecMode::Detached,
         input: false,
+        terminal: None,
     }
 }
 

@@ -22,6 +22,7 @@ pub mod guard;
 pub mod hooks;
 pub mod need;
 pub mod process;
+pub mod terminal;
 pub mod tmpfs;
 pub mod wait;
 
@@ -32,6 +33,7 @@ pub use env::TestEnv;
 pub use exec_link::ExecLink;
 pub use hooks::{Hooks, Paused};
 pub use process::Process;
+pub use terminal::Terminal;
 pub use tmpfs::Tmpfs;
 pub use wait::{LIMIT, wait_until};
 

@@ -74,6 +74,9 @@ pub struct RunArgs {
     /// Print the box's id and leave it running
     #[arg(short, long)]
     pub detach: bool,
+    /// Give the command a terminal and show it in this one; leave it with Ctrl-] d
+    #[arg(short, long, conflicts_with = "no_stdin")]
+    pub tty: bool,
     /// What the box is given.
     #[command(flatten)]
     pub options: BoxOptions,
@@ -141,6 +144,9 @@ pub struct ExecArgs {
     /// Print the exec's id and leave it running; without it the exec ends with this client
     #[arg(short, long)]
     pub detach: bool,
+    /// Give the command a terminal and show it in this one; leave it with Ctrl-] d, and it runs on
+    #[arg(short, long, conflicts_with = "no_stdin")]
+    pub tty: bool,
     /// Set a variable, or with the name alone pass on the caller's; may be given again
     #[arg(short, long = "env", value_name = "NAME[=VALUE]")]
     pub env: Vec<OsString>,

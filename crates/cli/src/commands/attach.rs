@@ -1,7 +1,8 @@
 //! `min attach`
 
-use minimal_proto::{ErrorCode, Reason};
-use minimal_sdk::{AttachHandle, AttachOptions, AttachStream, CallError, Client};
+use minimal_proto::api::BoxRecord;
+use minimal_proto::{Ending, ErrorCode, Reason};
+use minimal_sdk::{AttachHandle, AttachOptions, AttachStream, CallError, Client, StreamError};
 
 use super::exec;
 use super::run::{lost, not_started};
@@ -12,6 +13,7 @@ use crate::daemon;
 use crate::ending_file::EndingFile;
 use crate::error::Failure;
 use crate::exit::Exit;
+use crate::run::terminal::{self, Begin, Screen, TerminalSignals, Watched};
 use crate::run::{self, Attended, Joined, Role, Signals};
 
 /// Joins the streams of a box or of an exec, and stays until it has ended or a signal comes.
@@ -22,12 +24,33 @@ pub(super) async fn run(
 ) -> Result<Exit, Failure> {
     let mut signals = Signals::listen()
         .map_err(|error| Failure::new(ErrorCode::Internal, "listen for signals").because(&error))?;
+    let can_show = !args.watch && terminal::is_at_hand();
+    let mut terminal_signals = listen(can_show)?;
     let client = daemon::contact(context).await?;
     let of = client.get(&args.one.address).await?;
-    let whose = match &args.exec.exec {
-        None => Addressee::from(&of),
-        Some(exec) => Addressee::exec(&of, &client.exec(of.id, exec).await?),
+    let (whose, log_end) = match &args.exec.exec {
+        None => (Addressee::from(&of), of.log.bytes),
+        Some(exec) => {
+            let exec = client.exec(of.id, exec).await?;
+            (Addressee::exec(&of, &exec), exec.log.bytes)
+        }
     };
+    let has_terminal = is_terminal(&client, &whose).await?;
+    if has_terminal && !args.watch {
+        let Some(terminal_signals) = &mut terminal_signals else {
+            let logs = whose.command("logs");
+            let instead = format!("watch it with --watch, or read on with `{logs} --follow`");
+            return Err(terminal::none_at_hand("attaching to a terminal", &instead));
+        };
+        let (begin, from) = match args.from {
+            Some(from) => (Begin::Fresh, from),
+            None => (Begin::DrawnAnew, log_end),
+        };
+        let seen = show(context, (&client, &whose), begin, from, terminal_signals).await?;
+        let Some(ending) = seen else { return Ok(Exit::Done) };
+        ending_file.ended(&whose, &ending);
+        return Ok(tell(context, &of, &whose, &ending, Exit::Ending(ending.shell_status())));
+    }
     let from = args.from.unwrap_or(0);
     let wants_input = !args.watch && run::is_worth_reading();
     let (input, (stream, handle)) = join(context, &client, &whose, from, wants_input).await?;
@@ -42,13 +65,61 @@ pub(super) async fn run(
     };
     let Attended { ending, exit } = run::attend_to(context, joined, &mut signals).await?;
     ending_file.ended(&whose, &ending);
+    Ok(tell(context, &of, &whose, &ending, exit))
+}
+
+/// Says what an exit status does not, and returns it.
+fn tell(context: &Context, of: &BoxRecord, whose: &Addressee, ending: &Ending, exit: Exit) -> Exit {
     match (whose.exec, ending.reason()) {
-        (Some(_), _) => exec::tell(context, &whose, &ending),
-        (None, Reason::Lost) => context.printer.failure(&lost(&of, &ending)),
-        (None, Reason::StartFailed) => context.printer.failure(&not_started(&of, &ending)),
+        (Some(_), _) => exec::tell(context, whose, ending),
+        (None, Reason::Lost) => context.printer.failure(&lost(of, ending)),
+        (None, Reason::StartFailed) => context.printer.failure(&not_started(of, ending)),
         (None, _) => {}
     }
-    Ok(exit)
+    exit
+}
+
+/// Listens for what a client that shows a terminal heeds, from its first moment on.
+///
+/// # Errors
+/// What sigaction(2) says.
+pub(super) fn listen(shows: bool) -> Result<Option<TerminalSignals>, Failure> {
+    let signals = shows.then(TerminalSignals::listen).transpose();
+    signals.map_err(|error| Failure::new(ErrorCode::Internal, "listen for signals").because(&error))
+}
+
+/// Whether what is to be joined has a terminal. Joined without input for that: whoever has its keyboard
+/// keeps it.
+async fn is_terminal(client: &Client, whose: &Addressee) -> Result<bool, CallError> {
+    let (stream, _) = client.attach(whose.subject(), AttachOptions::default()).await?;
+    Ok(stream.is_terminal())
+}
+
+/// Shows a terminal in the caller's, and takes its keyboard: how it ended, unless the person has left it.
+///
+/// # Errors
+/// The ending is not known, or the caller's terminal is gone.
+pub(super) async fn show(
+    context: &Context,
+    (client, whose): (&Client, &Addressee),
+    begin: Begin,
+    from: u64,
+    signals: &mut TerminalSignals,
+) -> Result<Option<Ending>, Failure> {
+    let options = AttachOptions { from, input: true, ..AttachOptions::default() };
+    let (stream, handle) = client
+        .attach(whose.subject(), options)
+        .await
+        .map_err(|error| run::unknown(whose, StreamError::Lost(error)))?;
+    let screen = Screen { whose: whose.clone(), stream, handle, begin, keyboard: true };
+    match terminal::watch(context, screen, signals).await? {
+        Watched::Ended(ending) => Ok(Some(ending)),
+        Watched::Detached => {
+            let (words, attach) = (whose.words(), whose.command("attach"));
+            context.printer.note(&format!("Detached from {words}. Come back with `{attach}`."));
+            Ok(None)
+        }
+    }
 }
 
 /// Joins, with input if that is wanted and free: whether it is ours, and the streams.

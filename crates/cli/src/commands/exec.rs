@@ -13,6 +13,7 @@ use crate::daemon;
 use crate::ending_file::EndingFile;
 use crate::error::Failure;
 use crate::exit::Exit;
+use crate::run::terminal::Begin;
 use crate::run::{self, Attended, Joined, Role, Signals};
 
 /// Runs a command in a box that runs.
@@ -27,6 +28,8 @@ pub(super) async fn run(
             Failure::new(ErrorCode::Internal, "listen for signals").because(&error),
         )
     })?;
+    let is_shown = args.tty && !args.detach;
+    let mut terminal_signals = super::attach::listen(is_shown).map_err(run::nothing_was_run)?;
     let client = daemon::contact(context).await.map_err(run::nothing_was_run)?;
     let of = client.get(&args.address).await.map_err(|error| run::nothing_was_run(error.into()))?;
     let (record, pending) = run::create_exec(&client, &of, &request, &mut signals).await?;
@@ -45,6 +48,15 @@ pub(super) async fn run(
         return printed.map(|()| Exit::Done).map_err(|failure| unheard(&whose, failure));
     }
     context.printer.detail(&format!("This is {}.", whose.words()));
+    if let Some(terminal_signals) = &mut terminal_signals {
+        let seen =
+            super::attach::show(context, (&client, &whose), Begin::Fresh, 0, terminal_signals)
+                .await?;
+        let Some(ending) = seen else { return Ok(Exit::Done) };
+        ending_file.ended(&whose, &ending);
+        tell(context, &whose, &ending);
+        return Ok(Exit::Ending(ending.shell_status()));
+    }
     let input = request.command.input;
     let options = AttachOptions { input, pin: true, ..AttachOptions::default() };
     let (stream, handle) = client

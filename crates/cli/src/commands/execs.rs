@@ -72,6 +72,7 @@ pub(super) const fn mode(mode: ExecMode) -> &'static str {
     match mode {
         ExecMode::Attached => "attached",
         ExecMode::Detached => "detached",
+        ExecMode::Tty => "tty",
     }
 }
 

@@ -14,6 +14,7 @@ use crate::exit::Exit;
 use crate::home_program;
 use crate::project::Project;
 use crate::project_file;
+use crate::run::terminal::{self, Begin, TerminalSignals};
 use crate::run::{self, Attended, Created, Signals, Streams, address};
 
 /// Runs a command in a fresh box.
@@ -28,8 +29,14 @@ pub(super) async fn run(
         context.printer.data(help.as_bytes())?;
         return Ok(Exit::Done);
     }
-    let input = !args.detach && !args.no_stdin && run::is_worth_reading();
-    let streams = Streams { input, pin: !args.detach };
+    let is_shown = args.tty && !args.detach;
+    if is_shown && !args.explain && !terminal::is_at_hand() {
+        return Err(run::nothing_was_run(terminal::no_tty()));
+    }
+    let input = !args.tty && !args.detach && !args.no_stdin && run::is_worth_reading();
+    // A terminal is not held back by who looks at it.
+    let pin = !args.tty && !args.detach;
+    let streams = Streams { input, pin, terminal: is_shown.then(terminal::size) };
     let request = run::request(context, args.into(), &file, project, streams)
         .map_err(run::nothing_was_run)?;
     if args.explain {
@@ -40,6 +47,7 @@ pub(super) async fn run(
             Failure::new(ErrorCode::Internal, "listen for signals").because(&error),
         )
     })?;
+    let mut terminal_signals = super::attach::listen(is_shown).map_err(run::nothing_was_run)?;
     let created = run::create(context, &request, &mut signals).await?;
     let record = created.record.clone();
     if let Some(ending) = record.ending.as_ref().filter(|ending| started_not(ending)) {
@@ -54,7 +62,8 @@ pub(super) async fn run(
     if args.detach {
         return print_id(context, &record);
     }
-    attended(context, args, &request, created, ending_file, &mut signals).await
+    let signals = (&mut signals, terminal_signals.as_mut());
+    attended(context, args, &request, created, ending_file, signals).await
 }
 
 /// Why a box did not start.
@@ -110,10 +119,24 @@ async fn attended(
     request: &CreateBox,
     created: Created,
     ending_file: &mut EndingFile,
-    signals: &mut Signals,
+    (signals, terminal_signals): (&mut Signals, Option<&mut TerminalSignals>),
 ) -> Result<Exit, Failure> {
     let (client, record) = (created.client.clone(), created.record.clone());
-    let attended = run::attend(context, created, request.start.input, signals).await?;
+    let attended = match terminal_signals {
+        None => run::attend(context, created, request.start.input, signals).await?,
+        Some(terminal_signals) => {
+            let whose = Addressee::from(&record);
+            match super::attach::show(context, (&client, &whose), Begin::Fresh, 0, terminal_signals)
+                .await?
+            {
+                Some(ending) => {
+                    let exit = Exit::Ending(ending.shell_status());
+                    Attended { ending, exit }
+                }
+                None => return Ok(Exit::Done),
+            }
+        }
+    };
     let Attended { ending, exit } = attended;
     ending_file.ended(&Addressee::from(&record), &ending);
     let name = address(&record);

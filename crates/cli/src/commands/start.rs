@@ -26,7 +26,7 @@ pub(super) async fn run(context: &Context, args: &StartArgs) -> Result<Exit, Fai
         return Ok(Exit::Done);
     }
     // Nobody waits at its streams.
-    let streams = Streams { input: false, pin: false };
+    let streams = Streams { input: false, pin: false, terminal: None };
     let request = run::request(context, args.into(), &file, project, streams)
         .map_err(run::nothing_was_run)?;
     let mut signals = Signals::listen().map_err(|error| {

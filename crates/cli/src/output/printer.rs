@@ -52,6 +52,12 @@ impl Printer {
         self.format
     }
 
+    /// Whether it does not talk.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.talk == Talk::Quiet
+    }
+
     /// Prints data: bytes, as they are.
     ///
     /// # Errors

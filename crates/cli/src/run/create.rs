@@ -1,16 +1,17 @@
 //! From the command line to a box.
 
+use std::collections::btree_map::Entry;
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use minimal_proto::api::{BoxRecord, CreateBox, StartOptions};
-use minimal_proto::spec::Workspace;
-use minimal_proto::{ErrorCode, Signal};
+use minimal_proto::spec::{EnvSource, Workspace};
+use minimal_proto::{ErrorCode, Signal, TerminalSize};
 use minimal_sdk::{CallError, Client};
 use uuid::Uuid;
 
 use super::plan::{self, What, Wish, Words};
-use super::{Signals, workspace};
+use super::{Signals, terminal, workspace};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -38,6 +39,8 @@ pub struct Streams {
     pub input: bool,
     /// It reads all output.
     pub pin: bool,
+    /// How large its terminal is, if it has one to show.
+    pub terminal: Option<TerminalSize>,
 }
 
 /// The request that a command line asks for.
@@ -81,14 +84,23 @@ pub fn request(
             .printer
             .note(&format!("The command starts in /workbench: the box has no `{below}`."));
     }
+    if spec.io.pty_enabled {
+        // What the spec says of them holds.
+        for (name, value) in terminal::variables(&context.env) {
+            if let Entry::Vacant(free) = spec.execution.env.entry(name.clone()) {
+                free.insert(EnvSource::Given);
+                values.insert(name, value);
+            }
+        }
+    }
     // Its path may lead elsewhere for the daemon: see `StartOptions::project`.
     let is_given = spec.files.workspace != Workspace::None;
     let project_file = project.as_ref().filter(|_| is_given).and_then(Project::file);
     spec.files.project_root = project.map(|project| project.root.into_os_string().into());
     spec.check(values.iter())
         .map_err(|error| Failure::new(ErrorCode::InvalidSpec, error.to_string()))?;
-    let Streams { input, pin } = streams;
-    let start = StartOptions { input, pin, remove: options.rm, project: project_file };
+    let Streams { input, pin, terminal } = streams;
+    let start = StartOptions { input, pin, remove: options.rm, project: project_file, terminal };
     let digest = Some(minimal_spec::digest(&spec));
     Ok(CreateBox { spec, digest, values, start })
 }

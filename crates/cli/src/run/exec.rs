@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::create::nothing_was_run;
 use super::plan::milliseconds;
-use super::{Signals, input};
+use super::{Signals, input, terminal};
 use crate::args::ExecArgs;
 use crate::context::Context;
 use crate::error::Failure;
@@ -29,8 +29,20 @@ pub(crate) fn exec_request(context: &Context, args: &ExecArgs) -> Result<CreateE
         return Err(Failure::usage(format!("`{program}` is no option of `min exec`"))
             .hint("`min exec --help` lists them; a program of that name is called by its path"));
     }
-    let values = variables::collect(&args.env_file, &args.env, &context.env)?;
-    let mode = if args.detach { ExecMode::Detached } else { ExecMode::Attached };
+    if args.tty && !args.detach && !terminal::is_at_hand() {
+        return Err(terminal::no_tty());
+    }
+    let mut values = variables::collect(&args.env_file, &args.env, &context.env)?;
+    if args.tty {
+        for (name, value) in terminal::variables(&context.env) {
+            values.entry(name).or_insert(value);
+        }
+    }
+    let mode = match (args.tty, args.detach) {
+        (true, _) => ExecMode::Tty,
+        (false, true) => ExecMode::Detached,
+        (false, false) => ExecMode::Attached,
+    };
     let command = ExecCommand {
         argv: args.argv.iter().cloned().map(ByteString::from).collect(),
         cwd: args.workdir.clone().map(ByteString::from),
@@ -39,7 +51,8 @@ pub(crate) fn exec_request(context: &Context, args: &ExecArgs) -> Result<CreateE
         timeout_ms: args.timeout.map(milliseconds),
         stop_grace_ms: None,
         mode,
-        input: !args.detach && !args.no_stdin && input::is_worth_reading(),
+        input: !args.tty && !args.detach && !args.no_stdin && input::is_worth_reading(),
+        terminal: args.tty.then(terminal::size),
     };
     Ok(CreateExec { command, values })
 }

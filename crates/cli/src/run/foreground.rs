@@ -214,7 +214,8 @@ impl Foreground<'_> {
             Ok(StreamEvent::Resumed) => printer.detail("the daemon answers again"),
             // Whoever writes to our standard input is to hear that nobody reads.
             Ok(StreamEvent::InputClosed) => self.inputs.abort_all(),
-            Ok(StreamEvent::Live) => {}
+            // Only of terminals, which are not shown so.
+            Ok(StreamEvent::Live | StreamEvent::KeyboardLost) => {}
             Ok(StreamEvent::Exited(ending)) => {
                 self.missing.tell(printer);
                 self.ended = Some(ending);

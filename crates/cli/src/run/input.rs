@@ -31,7 +31,7 @@ pub(crate) fn is_worth_reading() -> bool {
 }
 
 /// What a read gave.
-enum Read {
+pub(super) enum Read {
     Bytes(Bytes),
     End,
     Failed(io::Error),
@@ -71,7 +71,7 @@ pub(super) async fn pass_on(handle: AttachHandle) -> Option<io::Error> {
 }
 
 /// Starts the thread. It ends when the descriptor is closed.
-fn start() -> io::Result<(OwnedFd, Receiver<Read>)> {
+pub(super) fn start() -> io::Result<(OwnedFd, Receiver<Read>)> {
     let (ended, keep) = io::pipe()?;
     let (pieces, receiver) = channel(1);
     std::thread::Builder::new().name("input".to_owned()).spawn(move || {

@@ -17,6 +17,7 @@ mod input;
 mod plan;
 mod relay;
 mod signals;
+pub(crate) mod terminal;
 mod workspace;
 mod writer;
 

@@ -41,6 +41,8 @@ pub struct Words<'a> {
 pub enum Wish {
     /// A box that ends with its command: a task.
     Run,
+    /// A box with a terminal, which ends with its command: a session.
+    Interact,
     /// A box that runs until it is stopped.
     Start,
     /// The same without a command.
@@ -50,7 +52,8 @@ pub enum Wish {
 impl<'a> From<&'a RunArgs> for Words<'a> {
     fn from(args: &'a RunArgs) -> Self {
         let RunArgs { options, argv, is_command, .. } = args;
-        Self { options, argv, is_command: *is_command, wish: Wish::Run, restart: None }
+        let wish = if args.tty { Wish::Interact } else { Wish::Run };
+        Self { options, argv, is_command: *is_command, wish, restart: None }
     }
 }
 
@@ -72,6 +75,9 @@ pub(super) fn what<'a>(
     values: &BTreeMap<String, ByteString>,
 ) -> Result<What<'a>, Failure> {
     let mut layer = options(args.options, values)?;
+    if args.wish == Wish::Interact {
+        layer.option("--tty", &["io", "pty_enabled"], true);
+    }
     if let Some(policy) = args.restart {
         let word = match policy {
             RestartArg::Never => "never",
@@ -87,7 +93,7 @@ pub(super) fn what<'a>(
     let named = args.argv.split_first().filter(|_| !args.is_command);
     if let Some((name, words)) = named {
         let entry = match args.wish {
-            Wish::Run => task(project, name, words)?,
+            Wish::Run | Wish::Interact => task(project, name, words)?,
             Wish::Start | Wish::Bare => startable(project, name, words)?,
         };
         let words = texts(words)?;
@@ -110,6 +116,7 @@ pub(super) fn what<'a>(
     layer.argv(&argv);
     let builtin = match args.wish {
         Wish::Run => Builtin::Task,
+        Wish::Interact => Builtin::Session,
         Wish::Start | Wish::Bare => {
             if args.restart.is_none() {
                 // Nobody has said that it can be run twice.
@@ -201,6 +208,7 @@ fn texts(words: &[OsString]) -> Result<Vec<String>, Failure> {
 pub(crate) fn usage(entry: &Entry, wish: Wish) -> String {
     let mut usage = match wish {
         Wish::Run => format!("min run {}", entry.name),
+        Wish::Interact => format!("min run -t {}", entry.name),
         Wish::Start | Wish::Bare => format!("min box start {}", entry.name),
     };
     for (name, argument) in entry.arguments() {
@@ -249,7 +257,7 @@ pub(crate) fn asks_for_help<'a>(
     let Some((name, words)) = named else { return Ok(None) };
     if words.iter().any(|word| word == "--help" || word == "-h") {
         return match args.wish {
-            Wish::Run => task(project, name, words).map(Some),
+            Wish::Run | Wish::Interact => task(project, name, words).map(Some),
             Wish::Start | Wish::Bare => startable(project, name, words).map(Some),
         };
     }

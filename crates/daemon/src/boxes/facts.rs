@@ -20,6 +20,8 @@ pub(crate) struct Facts {
     pub(crate) exec_enabled: bool,
     /// Whether a probe tells that it is ready.
     pub(crate) has_probe: bool,
+    /// Whether its entrypoint has a terminal.
+    pub(crate) tty: bool,
 }
 
 impl Facts {
@@ -47,6 +49,7 @@ impl From<&Spec> for Facts {
             stop_grace_ms: spec.execution.stop_grace_ms,
             exec_enabled: spec.io.exec_enabled,
             has_probe: spec.execution.ready.is_some(),
+            tty: spec.io.pty_enabled,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use minimal_proto::{BoxId, BoxName, Ending, ErrorBody, ErrorCode, ExecId, Signal};
+use minimal_proto::{BoxId, BoxName, Ending, ErrorBody, ErrorCode, ExecId, Signal, TerminalSize};
 use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
@@ -27,6 +27,8 @@ pub(crate) struct Whose {
     pub(crate) name: BoxName,
     /// Those of this exec in it; none: the box's own.
     pub(crate) exec: Option<ExecId>,
+    /// Whether they are a terminal.
+    pub(crate) tty: bool,
 }
 
 /// A line to an actor.
@@ -55,7 +57,10 @@ pub(crate) enum Command {
     Cancel { reply: Reply },
     /// Send a signal.
     Signal { signal: Signal, group: bool, reply: Reply },
-    /// Become the one writer of its input. Answered by no seat if it takes none.
+    /// Give its terminal a size.
+    Resize(TerminalSize),
+    /// Become the one writer of its input: of a terminal, in place of whoever is. Answered by no seat if
+    /// it takes none.
     Write { client: Option<Uuid>, reply: WriteReply },
     /// Become the one client its log is pinned for.
     Pin { client: Option<Uuid>, from: u64, reply: oneshot::Sender<Option<PinSeat>> },

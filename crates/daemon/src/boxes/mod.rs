@@ -38,5 +38,5 @@ pub(crate) use flow::{Flow, Outcome};
 pub(crate) use line::{Answer, Command, Line, Reading};
 pub(crate) use link::Link;
 pub(crate) use live::Live;
-pub(crate) use seats::{Input, PinSeat, Unseated, WriterSeat};
+pub(crate) use seats::{Input, PinSeat, TakenOver, Unseated, WriterSeat};
 pub(crate) use view::{Fate, View};

@@ -3,8 +3,7 @@
 //! A seat is one end of a channel whose other end the actor holds. A client leaves by dropping it,
 //! however it ends, and is unseated by the actor dropping its end.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
@@ -26,9 +25,20 @@ pub(crate) enum Input {
 #[derive(Debug)]
 pub(crate) struct WriterSeat {
     input: mpsc::Sender<Input>,
-    taken_over: Arc<AtomicBool>,
-    /// Where its input goes on.
+    taken_over: Arc<OnceLock<TakenOver>>,
+    /// Where its input goes on: everything before is accepted, or another's.
     pub(crate) from: u64,
+    /// The end of what came before, accepted or not: only input behind it is new.
+    pub(crate) received: u64,
+}
+
+/// Who sits in a writer's seat now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TakenOver {
+    /// The same client, by a newer connection.
+    ByItself,
+    /// Another client, which has the keyboard of a terminal; and its name, if it has one.
+    By(Option<Uuid>),
 }
 
 /// It is not the writer any more: another connection took over, or the keeper must be found again.
@@ -47,9 +57,9 @@ impl WriterSeat {
         self.input.closed().await;
     }
 
-    /// Whether a newer connection of the same client sits here now.
-    pub(crate) fn is_taken_over(&self) -> bool {
-        self.taken_over.load(Ordering::Acquire)
+    /// Who sits here now, if anybody has taken over.
+    pub(crate) fn taken_over(&self) -> Option<TakenOver> {
+        self.taken_over.get().copied()
     }
 }
 
@@ -58,21 +68,23 @@ impl WriterSeat {
 pub(crate) struct Writer {
     client: Option<Uuid>,
     input: mpsc::Receiver<Input>,
-    taken_over: Arc<AtomicBool>,
+    taken_over: Arc<OnceLock<TakenOver>>,
 }
 
 impl Writer {
     /// A seat and the actor's end of it.
-    pub(crate) fn seat(client: Option<Uuid>, from: u64) -> (Self, WriterSeat) {
+    pub(crate) fn seat(client: Option<Uuid>, from: u64, received: u64) -> (Self, WriterSeat) {
         let (sender, input) = mpsc::channel(INPUT_MESSAGES);
-        let taken_over = Arc::new(AtomicBool::new(false));
-        let seat = WriterSeat { input: sender, taken_over: Arc::clone(&taken_over), from };
+        let taken_over = Arc::new(OnceLock::new());
+        let seat =
+            WriterSeat { input: sender, taken_over: Arc::clone(&taken_over), from, received };
         (Self { client, input, taken_over }, seat)
     }
 
-    /// Ends it because its client has come again.
-    pub(crate) fn hand_over(self) {
-        self.taken_over.store(true, Ordering::Release);
+    /// Ends it because its client has come again, or another has taken the keyboard.
+    pub(crate) fn hand_over(self, to: TakenOver) {
+        // Said once: it is ended by this.
+        self.taken_over.set(to).ok();
     }
 
     /// Whether `client` is the one that sits here, so that it may take over from itself.
@@ -136,18 +148,18 @@ mod tests {
     #[tokio::test]
     async fn a_seat_is_left_by_dropping_either_end() {
         let client = Some(Uuid::from_u128(7));
-        let (mut writer, seat) = Writer::seat(client, 5);
+        let (mut writer, seat) = Writer::seat(client, 5, 5);
         assert!(writer.is_client(client) && !writer.is_client(None));
-        assert!(!Writer::seat(None, 0).0.is_client(None), "unnamed clients are strangers");
+        assert!(!Writer::seat(None, 0, 0).0.is_client(None), "unnamed clients are strangers");
         seat.reserve().await.unwrap().send(Input::Eof { offset: 5 });
         assert!(matches!(writer.next().await, Some(Input::Eof { offset: 5 })));
         drop(seat);
         assert!(writer.next().await.is_none());
 
-        let (writer, seat) = Writer::seat(client, 0);
-        writer.hand_over();
+        let (writer, seat) = Writer::seat(client, 0, 0);
+        writer.hand_over(TakenOver::ByItself);
         seat.unseated().await;
-        assert!(seat.is_taken_over());
+        assert_eq!(seat.taken_over(), Some(TakenOver::ByItself));
         assert_eq!(seat.reserve().await.err(), Some(Unseated));
     }
 

@@ -2,7 +2,7 @@
 //!
 //! One table. Whoever builds one of these takes its row away.
 
-use minimal_proto::spec::{DynamicIngress, Egress, NetworkMode, OnOom};
+use minimal_proto::spec::{DynamicIngress, Egress, Lifetime, NetworkMode, OnOom};
 use minimal_proto::{ErrorBody, ErrorCode, Spec};
 
 /// Key, whether a spec asks for it, and what to do instead.
@@ -14,7 +14,12 @@ const ROWS: &[Row] = &[
         |spec| spec.execution.on_oom == OnOom::EndBox,
         "`kill_process` is what happens: the box ends if its entrypoint is killed",
     ),
-    ("io.pty_enabled", |spec| spec.io.pty_enabled, "leave it out: there are no terminals yet"),
+    (
+        "io.pty_enabled",
+        // A terminal ends with the program it was made for.
+        |spec| spec.io.pty_enabled && spec.identity.lifetime == Lifetime::UntilStopped,
+        "leave it out: a terminal can only be had by a box that ends with its entrypoint",
+    ),
     ("files.mounts", |spec| !spec.files.mounts.is_empty(), "leave them out"),
     ("files.patches", |spec| !spec.files.patches.is_empty(), "leave them out"),
     (
@@ -104,6 +109,9 @@ mod tests {
             let mut json = serde_json::to_value(&plain).unwrap();
             let pointer = format!("/{}", key.replace('.', "/"));
             *json.pointer_mut(&pointer).unwrap() = value;
+            if key == "io.pty_enabled" {
+                json["box"]["lifetime"] = json!("until_stopped");
+            }
             if key == "network.egress" {
                 json["network"]["mode"] = json!("host_ip");
             }

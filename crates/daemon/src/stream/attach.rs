@@ -14,7 +14,7 @@ use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
 use minimal_proto::error::Chain;
 use minimal_proto::stream::{ClientMessage, InputFrame, ServerMessage};
-use minimal_proto::{BoxId, Ending, ErrorBody, ErrorCode, ExecId, Signal};
+use minimal_proto::{BoxId, Ending, ErrorBody, ErrorCode, ExecId, Signal, TerminalSize};
 use minimal_store::Chunk;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
@@ -22,7 +22,7 @@ use super::input::InputGate;
 use super::outlet::Outlet;
 use super::output;
 use super::source::LogSource;
-use crate::boxes::{Command, Line, Outcome, PinSeat, WriterSeat};
+use crate::boxes::{Command, Line, Outcome, PinSeat, TakenOver, WriterSeat};
 use crate::hooks;
 use crate::host::Host;
 
@@ -61,9 +61,10 @@ pub(crate) async fn serve(host: Arc<Host>, socket: WebSocket, attachment: Attach
     let Attachment { id, exec, source, line, writer, pin } = attachment;
     let (mut sink, mut incoming) = socket.split();
     let (say, said) = mpsc::channel(SAYINGS);
-    let output = OutputHalf { id, exec, source, writes: writer.is_some(), said };
+    let tty = line.as_ref().is_some_and(|line| line.whose.tty);
+    let output = OutputHalf { id, exec, source, tty, writes: writer.is_some(), said };
     let from = writer.as_ref().map(|seat| seat.from);
-    let gate = InputGate::new(from.unwrap_or(0));
+    let gate = InputGate::new(writer.as_ref().map_or(0, |seat| seat.received));
     let (outlet, room) = (writer.map(Outlet::new), Arc::clone(&host.input_room));
     let input = InputHalf { line, gate, outlet, room, pin, say };
     let stop = tokio::select! {
@@ -86,6 +87,7 @@ struct OutputHalf {
     id: BoxId,
     exec: Option<ExecId>,
     source: LogSource,
+    tty: bool,
     writes: bool,
     said: mpsc::Receiver<ServerMessage>,
 }
@@ -114,7 +116,7 @@ impl OutputHalf {
             end: first.log_end,
             input_offset: told_input.0,
             input_open: told_input.1,
-            tty: false,
+            tty: self.tty,
         };
         sink.send(text(&attached)).await?;
         let mut told_live = false;
@@ -203,6 +205,9 @@ impl OutputHalf {
             self.said.try_recv().ok()
         };
         let Some(message) = message else { return Ok(None) };
+        if let ServerMessage::KeyboardLost { .. } = message {
+            self.writes = false;
+        }
         sink.send(text(&message)).await?;
         Ok(message.is_terminal().then_some(Stop::Said))
     }
@@ -239,12 +244,20 @@ impl InputHalf {
             let message = tokio::select! {
                 message = incoming.next() => message,
                 taken_over = pass_on(self.outlet.as_mut()) => {
-                    if taken_over {
-                        self.end(ErrorBody::new(
-                            ErrorCode::InputHeld,
-                            "a newer connection of this client writes the input",
-                        ))
-                        .await;
+                    match taken_over {
+                        Some(TakenOver::By(to)) => {
+                            self.outlet = None;
+                            self.tell(ServerMessage::KeyboardLost { to }).await;
+                            continue;
+                        }
+                        Some(TakenOver::ByItself) => {
+                            self.end(ErrorBody::new(
+                                ErrorCode::InputHeld,
+                                "a newer connection of this client writes the input",
+                            ))
+                            .await;
+                        }
+                        None => {}
                     }
                     return;
                 }
@@ -286,6 +299,13 @@ impl InputHalf {
                 }
             }
             ClientMessage::Signal { name } => self.signal(name).await,
+            ClientMessage::Resize { cols, rows } => {
+                let size = TerminalSize { cols, rows };
+                if let (Some(_), Some(line)) = (&self.outlet, &self.line) {
+                    // An actor that is gone has no terminal.
+                    line.commands.send(Command::Resize(size)).await.ok();
+                }
+            }
             ClientMessage::Read { offset } => {
                 if let Some(pin) = &self.pin {
                     pin.read(offset);
@@ -334,17 +354,17 @@ impl InputHalf {
     }
 }
 
-/// Hands input on, and completes once the writer's seat is lost: whether a newer connection of the same
-/// client has it. Never, without a seat.
-async fn pass_on(outlet: Option<&mut Outlet>) -> bool {
+/// Hands input on, and completes once the writer's seat is lost: to whom, if anybody has taken it. Never,
+/// without a seat.
+async fn pass_on(outlet: Option<&mut Outlet>) -> Option<TakenOver> {
     let Some(outlet) = outlet else { return std::future::pending().await };
     while !outlet.is_empty() {
         if outlet.pass_on().await.is_err() {
-            return outlet.seat().is_taken_over();
+            return outlet.seat().taken_over();
         }
     }
     outlet.seat().unseated().await;
-    outlet.seat().is_taken_over()
+    outlet.seat().taken_over()
 }
 
 fn text(message: &ServerMessage) -> Message {

@@ -28,7 +28,7 @@ pub(super) struct Outlet {
 
 impl Outlet {
     pub(super) fn new(seat: WriterSeat) -> Self {
-        let offset = seat.from;
+        let offset = seat.received;
         Self { seat, waiting: BytesMut::new(), offset, room: None, eof: None }
     }
 

@@ -98,6 +98,7 @@ impl FakeKeeper {
             pinned: self.options.pin,
             unsaved_ending,
             execs: None,
+            terminals: false,
         }
     }
 

@@ -16,6 +16,7 @@ use minimal_linux::{Child, socket};
 use minimal_store::{BoxDir, LifeLock, hook};
 
 use super::own_files::OwnFiles;
+use super::pty::Terminals;
 use super::report::{self, Assembled};
 use super::{BirthError, at, init};
 use crate::assemble::Assembly;
@@ -132,12 +133,22 @@ impl Blank {
 
     /// Writes what the box is called, and who resolves names for it, where programs look for it.
     pub(super) fn write_files(&mut self, plan: &Plan) -> io::Result<()> {
-        for (path, file) in std::mem::take(&mut self.assembled.held) {
+        for (path, file) in self.assembled.held.extract_if(.., |(path, _)| *path != plan::TERMINALS)
+        {
             if let Some((_, contents)) = plan.files.iter().find(|(wanted, _)| *wanted == path) {
                 write(contents, File::from(file))?;
             }
         }
         Ok(())
+    }
+
+    /// Where the box's terminals are.
+    pub(super) fn take_terminals(&mut self) -> Result<Terminals, BirthError> {
+        let at_terminals = |(path, _): &mut (&'static str, OwnedFd)| *path == plan::TERMINALS;
+        let mount = self.assembled.held.extract_if(.., at_terminals).next();
+        let none = || io::Error::other("the box's init did not hand them over");
+        let (_, mount) = mount.ok_or_else(|| at("find the box's terminals")(none()))?;
+        Ok(Terminals::new(mount))
     }
 
     pub(super) fn init(&self) -> &Child {

@@ -36,6 +36,7 @@ struct Guest {
     working_directory: ByteString,
     uid: u32,
     gid: u32,
+    terminal: bool,
 }
 
 /// The keeper's end.
@@ -84,6 +85,7 @@ impl Door {
             working_directory: ByteString::from(order.working_directory.as_os_str()),
             uid: order.uid,
             gid: order.gid,
+            terminal: order.terminal,
         };
         let bytes = serde_json::to_vec(&guest).map_err(io::Error::from)?;
         if bytes.len() > LONGEST {
@@ -172,6 +174,7 @@ fn let_in(
         path: guest.path.as_bytes(),
         uid: guest.uid,
         gid: guest.gid,
+        terminal: guest.terminal,
         ..way_in.order(&program, &working_directory, &filters)
     };
     joiner::enter_the_box(init, &order, streams, writer)

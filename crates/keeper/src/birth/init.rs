@@ -25,6 +25,8 @@ pub(crate) const RELEASE: u8 = b'r';
 pub(crate) const ADOPTED: u8 = b'a';
 /// The keeper's order to send TERM to everything in the box.
 pub(crate) const TERM_ALL: u8 = b't';
+/// The keeper's order to send HUP as well, before TERM: of a box with a terminal.
+pub(crate) const HANG_UP_ALL: u8 = b'h';
 /// The keeper's order to end once nothing is left in the box. Given after the entrypoint was
 /// reaped: until then its children are its own and not init's.
 pub(crate) const END_WHEN_EMPTY: u8 = b'q';
@@ -124,7 +126,10 @@ fn wait_for_the_end(lifeline: BorrowedFd<'_>, child_events: &OwnedFd) {
                                     return;
                                 }
                             }
-                            TERM_ALL => term_all(),
+                            TERM_ALL => signal_each(&[Signal::TERM, Signal::CONT]),
+                            HANG_UP_ALL => {
+                                signal_each(&[Signal::HUP, Signal::TERM, Signal::CONT]);
+                            }
                             END_WHEN_EMPTY => end_when_empty = true,
                             _ => {}
                         }
@@ -153,10 +158,11 @@ fn take_lock(life_lock: Option<&OwnedFd>) -> io::Result<()> {
     Ok(())
 }
 
-fn term_all() {
-    // A stopped process takes TERM only once it goes on.
-    for signal in [Signal::TERM, Signal::CONT] {
+/// Sends these to everything in the box, CONT last: a stopped process takes the others only once it
+/// goes on.
+fn signal_each(all: &[Signal]) {
+    for signal in all {
         // None left is what we want; anything else ends with the KILL that follows.
-        signals::signal_all(signal).ok();
+        signals::signal_all(*signal).ok();
     }
 }

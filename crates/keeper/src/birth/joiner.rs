@@ -20,7 +20,7 @@ use crate::plan::Step;
 use crate::walls::{self, Wall};
 
 /// Steps of joiner and program, by the number in a report.
-pub(super) const STEPS: [&str; 7] = [
+pub(super) const STEPS: [&str; 8] = [
     "hide the process that enters the box",
     "enter the box's namespaces",
     "make the program's process",
@@ -28,6 +28,7 @@ pub(super) const STEPS: [&str; 7] = [
     ENTER_DIRECTORY,
     "drop privileges",
     "enter the box's control groups",
+    "take the terminal",
 ];
 /// The number of the one of [`STEPS`] in which a process is made.
 pub(super) const MAKE_PROCESS: usize = 2;
@@ -58,6 +59,8 @@ pub(super) struct Order<'a> {
     pub(super) process_limit: Option<u64>,
     /// Whose control groups it is to be in, if whoever is forked for it may not be.
     pub(super) cgroups: Option<&'a Cgroups>,
+    /// Whether its streams are a terminal, which it is to control.
+    pub(super) terminal: bool,
 }
 
 fn step(number: usize) -> impl FnOnce(io::Error) -> Failure {
@@ -171,6 +174,10 @@ fn execute(
 ) -> Result<std::convert::Infallible, Failure> {
     // Its own session and group: a signal for it reaches it and its children, and nobody else.
     rustix::process::setsid().map_err(|error| step(3)(error.into()))?;
+    if order.terminal {
+        // Of a session without one, by its leader: it becomes that of both, and we its foreground.
+        rustix::process::ioctl_tiocsctty(streams[0]).map_err(|error| step(7)(error.into()))?;
+    }
     rustix::process::chdir(order.working_directory).map_err(|error| step(4)(error.into()))?;
     let privileges = || -> io::Result<()> {
         for (stream, number) in streams.into_iter().zip(0..) {

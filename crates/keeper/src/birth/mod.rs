@@ -20,6 +20,7 @@ mod init;
 mod joiner;
 mod own_files;
 mod probing;
+mod pty;
 mod report;
 mod rootfs;
 mod system_layers;
@@ -36,10 +37,10 @@ use minimal_linux::creds::GroupsKept;
 use minimal_linux::exec::Program;
 use minimal_linux::fork::Network;
 use minimal_linux::landlock;
-use minimal_proto::ByteString;
 use minimal_proto::ending::StartFault;
 use minimal_proto::keeper::{Enforcement, Missing, Start};
 use minimal_proto::spec::{EnvSource, NetworkMode, Workspace};
+use minimal_proto::{ByteString, TerminalSize};
 use minimal_store::{BoxDir, LifeLock, hook};
 
 pub(crate) use again::Again;
@@ -49,8 +50,10 @@ pub(crate) use entering::{Entered, Entering};
 use identity::Identity;
 use workspace::Meanwhile;
 
-pub(crate) use init::{END_WHEN_EMPTY, TERM_ALL};
+pub(crate) use init::{END_WHEN_EMPTY, HANG_UP_ALL, TERM_ALL};
 pub(crate) use own_files::sweep as sweep_blanks;
+pub(crate) use pty::resize;
+use pty::{Terminal, Terminals};
 use system_layers::SystemLayers;
 pub(crate) use way_in::WayIn;
 pub(crate) use workspace::make_common_maps;
@@ -152,7 +155,6 @@ pub(crate) fn give_birth<'a>(
     });
     // After a copy, which may take long and is no part of the box.
     let limits = limits::set(&start.spec.machine, cgroups, &nursery.limits, nursery.users)?;
-    let pipes = Pipes::new(start.options.input, &identity).map_err(at("make pipes"))?;
     let mut blank = match ahead.filter(|blank| blank.await_lock().is_ok()) {
         Some(blank) => blank,
         None => {
@@ -163,6 +165,9 @@ pub(crate) fn give_birth<'a>(
         }
     };
     blank.write_files(&plan).map_err(at("write the box's name in its /etc"))?;
+    let terminals = blank.take_terminals()?;
+    let size = start.spec.io.pty_enabled.then(|| start.options.terminal.unwrap_or_default());
+    let pipes = Pipes::make(size, start.options.input, &terminals, &identity)?;
     let Filters { every, bind } = &nursery.filters;
     // The repository of a bound worktree is bound as well.
     let filters = if given.workspace == Workspace::Bind { vec![bind, every] } else { vec![every] };
@@ -179,16 +184,15 @@ pub(crate) fn give_birth<'a>(
         process_limit: limits.process_limit,
         // They have it from us, who are in them still.
         cgroups: None,
+        terminal: size.is_some(),
     };
     let process_limit = limits.process_limit;
-    let again = pipes
-        .writing_ends()
-        .and_then(|outputs| Again::of(start, outputs))
-        .map_err(at("keep what it takes to start it again"))?;
+    let again = pipes.again(start).map_err(at("keep what it takes to start it again"))?;
     // The last moment in which nothing of the command has run.
     last_look(peers, life_lock)?;
     let entrypoint = execute(blank.init(), &order, given.mounts, pipes.inner())?;
     let ends = pipes.into_outer();
+    let way = (nursery, terminals);
     let (init, lifeline, assembled) = blank.into_parts();
     let left_out = nursery.left_out.iter().cloned().chain(assembled.left_out);
     let left_out = left_out.chain(groups_kept(assembled.groups)).chain(system.left_out);
@@ -203,7 +207,7 @@ pub(crate) fn give_birth<'a>(
         // Nobody writes to those of a box without an entrypoint.
         ends: if program.is_some() { ends } else { Ends::default() },
         again,
-        way_in: WayIn::of_box(start, nursery, own_accounts, given.workspace, process_limit),
+        way_in: WayIn::of_box(start, way, own_accounts, given.workspace, process_limit),
         enforcement,
     })
 }
@@ -342,15 +346,66 @@ fn lay_out<'a>(
     Ok((program, path))
 }
 
-/// A program's three streams: for each the reading and the writing end.
-struct Pipes {
+/// A program's streams.
+enum Pipes {
+    /// Three, each with an end to read and one to write.
+    Plain(PlainPipes),
+    /// One terminal.
+    Terminal(Terminal),
+}
+
+impl Pipes {
+    /// A terminal, of a program that is to have one of this size, or pipes.
+    fn make(
+        terminal: Option<TerminalSize>,
+        input: bool,
+        terminals: &Terminals,
+        identity: &Identity,
+    ) -> Result<Self, BirthError> {
+        match terminal {
+            Some(size) => {
+                let made = terminals.make(size, identity);
+                made.map(Self::Terminal).map_err(at("make a terminal"))
+            }
+            None => PlainPipes::new(input, identity).map(Self::Plain).map_err(at("make pipes")),
+        }
+    }
+
+    /// What it takes to execute the entrypoint of this start again, if it ever may be.
+    fn again(&self, start: &Start) -> io::Result<Option<Again>> {
+        match self {
+            Self::Plain(pipes) => Again::of(start, pipes.writing_ends()?),
+            // A terminal ends with whom it was made for.
+            Self::Terminal(_) => Ok(None),
+        }
+    }
+
+    /// The ends the program gets, as its descriptors 0, 1 and 2.
+    fn inner(&self) -> [std::os::fd::BorrowedFd<'_>; 3] {
+        match self {
+            Self::Plain(pipes) => pipes.inner(),
+            Self::Terminal(terminal) => terminal.inner(),
+        }
+    }
+
+    /// The ends we keep.
+    fn into_outer(self) -> Ends {
+        match self {
+            Self::Plain(pipes) => pipes.into_outer(),
+            Self::Terminal(terminal) => terminal.into_outer(),
+        }
+    }
+}
+
+/// Three streams: for each the reading and the writing end.
+struct PlainPipes {
     stdin: Option<(OwnedFd, OwnedFd)>,
     null: Option<OwnedFd>,
     stdout: (OwnedFd, OwnedFd),
     stderr: (OwnedFd, OwnedFd),
 }
 
-impl Pipes {
+impl PlainPipes {
     fn new(input: bool, identity: &Identity) -> io::Result<Self> {
         let pipe = || -> io::Result<(OwnedFd, OwnedFd)> {
             let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
@@ -386,6 +441,7 @@ impl Pipes {
             stdin: self.stdin.map(|(_, write)| write),
             stdout: Some(self.stdout.0),
             stderr: Some(self.stderr.0),
+            terminal: None,
         }
     }
 }

@@ -66,7 +66,11 @@ pub(super) fn await_assembly(
             .map_err(|error| BirthError::new(PREPARE, &error))?;
         if let Some(file) = passed {
             let path = steps.iter().find_map(|step| match step {
-                Step::FileHeld(path) if path.as_bytes() == &buffer[..length] => Some(*path),
+                Step::FileHeld(path) | Step::Terminals(path)
+                    if path.as_bytes() == &buffer[..length] =>
+                {
+                    Some(*path)
+                }
                 _ => None,
             });
             held.extend(path.map(|path| (path, file)));

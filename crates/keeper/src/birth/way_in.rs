@@ -9,7 +9,7 @@ use minimal_linux::Child;
 use minimal_linux::exec::Program;
 use minimal_linux::fork::Network;
 use minimal_linux::seccomp::Filter;
-use minimal_proto::exec::ExecCommand;
+use minimal_proto::exec::{ExecCommand, ExecMode};
 use minimal_proto::keeper::Start;
 use minimal_proto::spec::{EnvSource, Workspace};
 use minimal_proto::{BoxId, BoxName, ByteString};
@@ -19,6 +19,7 @@ use super::door::Door;
 use super::entering::Entering;
 use super::identity::Identity;
 use super::joiner::Order;
+use super::pty::Terminals;
 use super::{BirthError, Pipes, at, lay_out, probing};
 use crate::etc::Accounts;
 use crate::limits::Cgroups;
@@ -36,6 +37,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct WayIn<'a> {
     nursery: &'a SharedRoot,
+    terminals: Terminals,
     /// Whom the box knows by name, if its system is not the host's.
     accounts: Option<Accounts>,
     box_id: BoxId,
@@ -55,7 +57,7 @@ impl<'a> WayIn<'a> {
     /// The way into the box of this start.
     pub(super) fn of_box(
         start: &Start,
-        nursery: &'a SharedRoot,
+        (nursery, terminals): (&'a SharedRoot, Terminals),
         accounts: Option<Accounts>,
         workspace: Workspace,
         process_limit: Option<u64>,
@@ -68,6 +70,7 @@ impl<'a> WayIn<'a> {
         });
         Self {
             nursery,
+            terminals,
             accounts,
             box_id: start.box_id,
             name: start.name.clone(),
@@ -109,13 +112,15 @@ impl<'a> WayIn<'a> {
         if let Some(cwd) = command.cwd.as_ref().or(self.cwd.as_ref()) {
             working_directory.push(cwd.as_os_str());
         }
-        let pipes = Pipes::new(command.input, &identity).map_err(at("make pipes"))?;
+        let size = (command.mode == ExecMode::Tty).then(|| command.terminal.unwrap_or_default());
+        let pipes = Pipes::make(size, command.input, &self.terminals, &identity)?;
         let filters = self.filters();
         let order = Order {
             program: Some(&program),
             path: &path,
             uid: identity.account.uid,
             gid: identity.account.gid,
+            terminal: size.is_some(),
             ..self.order(&program, &working_directory, &filters)
         };
         let deadline = Instant::now() + LIMIT;
@@ -207,6 +212,7 @@ impl<'a> WayIn<'a> {
             init_id: self.nursery.users.init_id(),
             process_limit: self.process_limit,
             cgroups: None,
+            terminal: false,
         }
     }
 }

@@ -294,6 +294,10 @@ impl Exec {
             // deadline goes on from there.
             match order {
                 Order::TermGroup => {
+                    if self.streams.is_terminal() {
+                        // Interactive shells ignore TERM, and end when their terminal does.
+                        child.signal_group(Signal::HUP).ok();
+                    }
                     // A stopped process takes TERM only once it goes on.
                     child.signal_group(Signal::TERM).ok();
                     child.signal_group(Signal::CONT).ok();
@@ -472,7 +476,7 @@ impl Exec {
             argv: std::mem::take(&mut self.terms.shown),
             mode: self.terms.mode,
             user: self.terms.user.clone(),
-            tty: false,
+            tty: self.terms.mode == ExecMode::Tty,
         }
     }
 

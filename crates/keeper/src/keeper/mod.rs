@@ -22,7 +22,7 @@ use minimal_store::{BoxDir, JournalWriter, LogWriter, hook};
 use ready::Readiness;
 use rustix::event::PollFlags;
 
-use crate::birth::{END_WHEN_EMPTY, Newborn, TERM_ALL};
+use crate::birth::{END_WHEN_EMPTY, HANG_UP_ALL, Newborn, TERM_ALL};
 use crate::exec::execs::Execs;
 use crate::keeper_log::KeeperLog;
 use crate::ladder::{Ladder, Occurrence, Order};
@@ -243,6 +243,7 @@ impl<'a> Keeper<'a> {
                 Ok(Some(observed)) => {
                     hook::point("keeper.end.observed").ok();
                     self.entrypoint = None;
+                    self.streams.program_ended();
                     self.note_kills();
                     self.climb(Occurrence::EntrypointEnded(observed));
                 }
@@ -306,7 +307,9 @@ impl<'a> Keeper<'a> {
                     self.execs.box_ends();
                     self.restart_no_more();
                     self.probe_no_more();
-                    socket::send(self.lifeline.as_fd(), &[TERM_ALL], None).ok();
+                    // Interactive shells ignore TERM, and end when their terminal does.
+                    let order = if self.streams.is_terminal() { HANG_UP_ALL } else { TERM_ALL };
+                    socket::send(self.lifeline.as_fd(), &[order], None).ok();
                     hook::point("keeper.stop.after_term").ok();
                 }
                 Order::EndWhenEmpty => self.ends_when_empty = true,

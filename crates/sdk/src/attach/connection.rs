@@ -37,6 +37,7 @@ pub(super) struct Attached {
     pub(super) from: u64,
     pub(super) input_offset: u64,
     pub(super) input_open: bool,
+    pub(super) tty: bool,
 }
 
 /// A message of the daemon.
@@ -94,9 +95,10 @@ impl Connection {
                 from,
                 input_offset,
                 input_open,
+                tty,
                 ..
             }))) => match (Subject { box_id, exec }) == subject {
-                true => Ok((connection, Attached { from, input_offset, input_open })),
+                true => Ok((connection, Attached { from, input_offset, input_open, tty })),
                 false => Err(wrong("it is another's")),
             },
             Ok(Ok(Incoming::Message(ServerMessage::Error(body)))) => {

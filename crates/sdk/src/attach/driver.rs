@@ -138,6 +138,8 @@ impl Driver {
                 Step::Delivered => {}
                 Step::Incoming(Ok(incoming)) => {
                     let after = session.incoming(incoming);
+                    // Who has lost the keyboard does not take it back by connecting again.
+                    self.options.input &= session.writes();
                     if session.take_progress() {
                         self.backoff.progress();
                     }

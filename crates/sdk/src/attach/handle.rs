@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use minimal_proto::Signal;
 use minimal_proto::stream::INPUT_WINDOW;
+use minimal_proto::{Signal, TerminalSize};
 use tokio::sync::{Semaphore, mpsc};
 
 /// The box, or the stream, takes no more input.
@@ -26,6 +26,7 @@ pub(super) enum Command {
     Eof,
     Signal(Signal),
     Read(u64),
+    Resize(TerminalSize),
     Detach,
 }
 
@@ -89,6 +90,11 @@ impl AttachHandle {
     /// the log.
     pub fn read(&self, offset: u64) {
         self.tell(Command::Read(offset));
+    }
+
+    /// Says how large the terminal is now. Heeded of whoever writes the input.
+    pub fn resize(&self, size: TerminalSize) {
+        self.tell(Command::Resize(size));
     }
 
     /// Leaves. The stream ends with `Detached`, unless the box ends first.

@@ -21,6 +21,8 @@ pub(super) struct InputRing {
     sent: u64,
     /// The highest `sent` of any connection: so much may be accepted.
     reach: u64,
+    /// Where this writer began: what is before it, accepted or not, is another's.
+    base: u64,
     eof: Eof,
     open: bool,
 }
@@ -59,6 +61,7 @@ impl InputRing {
             accepted: offset,
             sent: offset,
             reach: offset,
+            base: offset,
             eof: Eof::NotYet,
             open: true,
         }
@@ -83,6 +86,11 @@ impl InputRing {
         self.chunks.clear();
         self.sent_chunks = 0;
         std::mem::replace(&mut self.open, false)
+    }
+
+    /// Whether more is taken.
+    pub(super) fn is_open(&self) -> bool {
+        self.open
     }
 
     /// What to send; it counts as sent.
@@ -139,6 +147,8 @@ impl InputRing {
         if !self.open {
             return Ok(0);
         }
+        // What another has typed before us may still wait.
+        let offset = if self.accepted == self.base { offset.max(self.base) } else { offset };
         if offset < self.accepted {
             return Err(InputError::Forgotten { offset, accepted: self.accepted });
         }

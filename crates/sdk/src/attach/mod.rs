@@ -75,6 +75,8 @@ pub enum StreamEvent {
     Notice(String),
     /// The box takes no more input. Told once.
     InputClosed,
+    /// Another client writes the input of the terminal from now on; this one goes on watching.
+    KeyboardLost,
     /// The connection was lost and is sought again. The box runs on.
     Lost,
     /// The connection is there again.
@@ -124,10 +126,17 @@ impl StreamError {
 /// The events of a box's streams. Dropping it leaves the box as it is.
 #[derive(Debug)]
 pub struct AttachStream {
+    tty: bool,
     events: mpsc::Receiver<Result<StreamEvent, StreamError>>,
 }
 
 impl AttachStream {
+    /// Whether the streams are a terminal.
+    #[must_use]
+    pub fn is_terminal(&self) -> bool {
+        self.tty
+    }
+
     /// The next event. Cancelling loses nothing.
     ///
     /// # Errors
@@ -168,7 +177,8 @@ pub(crate) async fn attach(
     };
     let (events, receiver) = mpsc::channel(EVENTS_AHEAD);
     let (handle, commands) = handle::pair();
+    let tty = attached.tty;
     let driver = Driver::new(client, subject, options, identity, events, commands);
     drop(tokio::spawn(driver.run(connection, attached)));
-    Ok((AttachStream { events: receiver }, handle))
+    Ok((AttachStream { tty, events: receiver }, handle))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use minimal_proto::stream::{ClientMessage, ServerMessage};
-use minimal_proto::{Ending, ErrorCode};
+use minimal_proto::{Ending, ErrorCode, TerminalSize};
 use tokio::sync::Semaphore;
 
 use super::connection::{Attached, Incoming};
@@ -32,6 +32,8 @@ pub(super) struct Session {
     read_told: u64,
     live_told: bool,
     detaching: bool,
+    /// The last size of the terminal that was said: whoever serves us next hears it again.
+    size: Option<TerminalSize>,
     progressed: bool,
     events: VecDeque<StreamEvent>,
     last: Option<Result<StreamEvent, StreamError>>,
@@ -73,6 +75,7 @@ impl Session {
             read_told: options.from,
             live_told: false,
             detaching: false,
+            size: None,
             progressed: false,
             events: VecDeque::new(),
             last: None,
@@ -89,6 +92,8 @@ impl Session {
         for message in self.unflushed.drain(..).rev() {
             self.outbox.push_front(message);
         }
+        // The last of several counts; one that came while nobody served is behind it.
+        self.outbox.extend(self.size.map(resize));
         match self.cursor.begin(attached.from) {
             Ok(missing) => self.miss(missing),
             Err(error) => return self.violation(&error),
@@ -111,6 +116,7 @@ impl Session {
             Command::Input(bytes) => self.input.push(bytes),
             Command::Eof => self.input.finish(),
             Command::Signal(name) => self.outbox.push_back(ClientMessage::Signal { name }),
+            Command::Resize(size) => self.resized(size),
             Command::Read(offset) => self.read_to = self.read_to.max(offset),
             Command::Detach => {
                 if !std::mem::replace(&mut self.detaching, true) {
@@ -118,6 +124,16 @@ impl Session {
                 }
             }
         }
+    }
+
+    fn resized(&mut self, size: TerminalSize) {
+        self.size = Some(size);
+        self.outbox.push_back(resize(size));
+    }
+
+    /// Whether this client may still write, should it have been the writer.
+    pub(super) fn writes(&self) -> bool {
+        self.input.is_open()
     }
 
     /// What to send next: signals before input, since they may be about it.
@@ -180,6 +196,13 @@ impl Session {
                 Err(error) => self.violation(&error),
             },
             ServerMessage::InputClosed => self.close_input(),
+            ServerMessage::KeyboardLost { .. } => {
+                self.size = None;
+                if self.input.close() {
+                    self.window.close();
+                    self.events.push_back(StreamEvent::KeyboardLost);
+                }
+            }
             ServerMessage::Notice { text } => self.events.push_back(StreamEvent::Notice(text)),
             ServerMessage::Exited { ending } => self.exited(ending),
             ServerMessage::Detached => self.end(Ok(StreamEvent::Detached)),
@@ -255,4 +278,8 @@ impl Session {
     pub(super) fn take_progress(&mut self) -> bool {
         std::mem::take(&mut self.progressed)
     }
+}
+
+fn resize(TerminalSize { cols, rows }: TerminalSize) -> ClientMessage {
+    ClientMessage::Resize { cols, rows }
 }

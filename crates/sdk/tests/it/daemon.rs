@@ -322,6 +322,7 @@ async fn take(
             }
             ClientMessage::Read { offset } => daemon.facts.lock().unwrap().reads.push(offset),
             ClientMessage::Detach => send(socket, &ServerMessage::Detached).await?,
+            ClientMessage::Resize { .. } => {}
             ClientMessage::Unknown => panic!("an unknown message: {text}"),
         },
         Message::Ping(_) | Message::Pong(_) | Message::Close(_) => {}

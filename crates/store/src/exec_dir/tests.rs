@@ -24,6 +24,7 @@ fn file(n: u64) -> ExecFile {
             stop_grace_ms: None,
             mode: ExecMode::Detached,
             input: false,
+            terminal: None,
         },
         created_at: at(5),
         idempotency_key: None,

@@ -100,6 +100,8 @@ mod stopping;
 #[cfg(test)]
 mod tasks;
 #[cfg(test)]
+mod terminals;
+#[cfg(test)]
 mod timeouts;
 #[cfg(test)]
 mod users;

@@ -24,6 +24,7 @@ fn request(mode: ExecMode) -> CreateExec {
             stop_grace_ms: None,
             mode,
             input: mode == ExecMode::Attached,
+            terminal: None,
         },
         values: BTreeMap::new(),
     }

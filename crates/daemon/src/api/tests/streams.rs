@@ -7,7 +7,8 @@ use minimal_proto::{ErrorCode, EventData};
 
 use crate::testing::{Attached, FakeKeeper, Heard, World, ending, within};
 
-const INPUT: StartOptions = StartOptions { input: true, pin: false, remove: false, project: None };
+const INPUT: StartOptions =
+    StartOptions { input: true, pin: false, remove: false, project: None, terminal: None };
 
 /// Something to print that no two places of look alike.
 fn pattern(length: usize) -> Vec<u8> {

@@ -100,7 +100,8 @@ impl Actor {
     pub(crate) fn new(host: Arc<Host>, body: Body) -> (Self, Arc<Live>) {
         host.live.fetch_add(1, Ordering::Relaxed);
         let (id, name) = (body.view.id(), body.view.record.name.clone());
-        let whose = Whose { box_id: id, name: name.clone(), exec: None };
+        let tty = body.facts.tty;
+        let whose = Whose { box_id: id, name: name.clone(), exec: None, tty };
         let (line, end) = Line::new(whose, body.flow);
         let (view, published) = watch::channel(body.view);
         let live = Arc::new(Live {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use minimal_proto::error::Chain;
+use minimal_proto::exec::ExecMode;
 use minimal_proto::keeper::{ExecStanding, FromKeeper, Hello, ToKeeper};
 use minimal_proto::{Ending, ErrorBody, ErrorCode, ExecId};
 use minimal_store::ExecDir;
@@ -56,10 +57,11 @@ pub(super) async fn serve(
         Ok((dir, file))
     };
     let read = tokio::task::spawn_blocking(read).await.expect("reading a record does not panic");
-    let whose = Whose { box_id: live.id, name: live.name.clone(), exec: Some(id) };
+    let whose = Whose { box_id: live.id, name: live.name.clone(), exec: Some(id), tty: false };
     let (dir, file) = read.map_err(|error: minimal_store::ExecDirError| {
         whose.error(ErrorCode::Broken, Chain(&error).to_string())
     })?;
+    let whose = Whose { tty: file.command.mode == ExecMode::Tty, ..whose };
     let mut flow = Flow::new(0);
     flow.joined(standing);
     let (line, end) = Line::new(whose, flow);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use minimal_proto::api::CreateExec;
 use minimal_proto::error::Chain;
-use minimal_proto::exec::ExecCommand;
+use minimal_proto::exec::{ExecCommand, ExecMode};
 use minimal_proto::keeper::{ExecStanding, ExecStart, FromKeeper, ToKeeper};
 use minimal_proto::{ErrorBody, ErrorCode, ExecId, State};
 use sha2::{Digest as _, Sha256};
@@ -92,6 +92,13 @@ pub(crate) async fn start(
             .whose
             .error(ErrorCode::NotSupported, message)
             .with_hint("boxes that are started from now on take them"));
+    }
+    if request.command.mode == ExecMode::Tty && !hello.terminals {
+        let message = format!(
+            "the keeper of box `{}` is of an earlier build, which gives no terminals",
+            live.name
+        );
+        return Err(live.line.whose.error(ErrorCode::NotSupported, message));
     }
     let CreateExec { command, values } = request;
     let (program, arguments) = (command.argv[0].to_lossy(), command.argv.len() - 1);

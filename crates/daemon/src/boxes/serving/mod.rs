@@ -18,7 +18,7 @@ use super::clocks::Pulse;
 use super::flow::Outcome;
 use super::line::{Command, Line, LineEnd, WriteReply};
 use super::link::{Link, LinkError};
-use super::seats::{Input, Pin, PinSeat, Writer};
+use super::seats::{Input, Pin, PinSeat, TakenOver, Writer};
 
 /// Input is taken from the writer while the connection holds less than this: twice a pipe's size.
 const BACKLOG: usize = 128 << 10;
@@ -185,6 +185,7 @@ impl Serving {
                 link.send(&ToKeeper::Signal { request, signal, group });
                 self.ask(link, now, Duration::ZERO);
             }
+            Command::Resize(size) => link.send(&ToKeeper::Resize { size }),
             Command::Write { client, reply } => self.seat_writer(link, client, reply),
             Command::Pin { client, from, reply } => self.seat_pin(link, client, from, reply),
             Command::Probe => self.ask(link, now, super::clocks::pace(1)),
@@ -208,7 +209,8 @@ impl Serving {
             // What the keeper still holds is this client's, from before a loss: it may send it again.
             None => client.is_some() && self.holds_input_of == client,
         };
-        if !taking_over && (self.writer.is_some() || self.forwarded > accepted) {
+        let tty = self.line.whose.tty;
+        if !tty && !taking_over && (self.writer.is_some() || self.forwarded > accepted) {
             let why = match self.writer {
                 Some(_) => "another client writes the input",
                 None => "what the writer before has sent is still being taken up by the input",
@@ -220,12 +222,23 @@ impl Serving {
             drop(reply.send(Err(error)));
             return;
         }
-        let (writer, seat) = Writer::seat(client, accepted);
+        // Who takes over another's keyboard goes on behind what that one has typed.
+        let (from, received) = match (tty, taking_over) {
+            (false, _) => (accepted, accepted),
+            (true, true) => (accepted, self.forwarded),
+            (true, false) => (self.forwarded, self.forwarded),
+        };
+        let (writer, seat) = Writer::seat(client, from, received);
         if reply.send(Ok(Some(seat))).is_err() {
             return;
         }
         if let Some(older) = self.writer.replace(writer) {
-            older.hand_over();
+            if taking_over {
+                older.hand_over(TakenOver::ByItself);
+            } else {
+                older.hand_over(TakenOver::By(client));
+                self.note(link, "detached");
+            }
         }
         self.holds_input_of = client;
         link.send(&ToKeeper::WriterAttached { client });
@@ -359,7 +372,7 @@ impl Serving {
                 Command::GiveUp { reply } => {
                     reply.send(false).ok();
                 }
-                Command::Probe | Command::Reading => {}
+                Command::Resize(_) | Command::Probe | Command::Reading => {}
             }
         }
     }

@@ -33,6 +33,7 @@ async fn first_byte(client: &Client, of: &BoxRecord) -> Result<Duration> {
             stop_grace_ms: None,
             mode: ExecMode::Attached,
             input: false,
+            terminal: None,
         },
         values: BTreeMap::new(),
     };

@@ -1,0 +1,314 @@
+//! The loop of a client that shows another terminal in the caller's: one kind of event at a time.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use bytes::Bytes;
+use minimal_proto::stream::Stream;
+use minimal_proto::{Ending, ErrorCode, Signal, TerminalSize};
+use minimal_sdk::{AttachHandle, AttachStream, StreamError, StreamEvent};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::{Receiver, UnboundedSender, unbounded_channel};
+
+use super::leader::{Leader, Typed};
+use super::modes::Modes;
+use super::raw::RawTerminal;
+use crate::addressee::Addressee;
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::run::foreground::unknown;
+use crate::run::input::{self, Read};
+use crate::run::writer::{Writer, Written};
+
+/// Signals at which the client leaves, and the box runs on.
+const LEAVE: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
+
+/// How long a program may look at a size that is not the terminal's, so that it draws anew.
+const OTHER_SIZE: Duration = Duration::from_millis(50);
+
+/// What the screen holds when the client comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begin {
+    /// Everything, from the first byte.
+    Fresh,
+    /// What the program draws when its terminal changes its size.
+    DrawnAnew,
+}
+
+/// A terminal that was joined.
+#[derive(Debug)]
+pub(crate) struct Screen {
+    pub(crate) whose: Addressee,
+    pub(crate) stream: AttachStream,
+    pub(crate) handle: AttachHandle,
+    pub(crate) begin: Begin,
+    /// Whether the keyboard is ours.
+    pub(crate) keyboard: bool,
+}
+
+/// How the client came to leave.
+#[derive(Debug)]
+pub(crate) enum Watched {
+    /// The box or exec has ended.
+    Ended(Ending),
+    /// The person has left it; it runs on.
+    Detached,
+}
+
+enum Event {
+    Stream(Result<StreamEvent, StreamError>),
+    Written(Written),
+    Typed(Option<Read>),
+    Resized,
+    Continued,
+    Leave(Signal),
+    RealSize,
+}
+
+struct Loop<'a> {
+    context: &'a Context,
+    whose: Addressee,
+    handle: AttachHandle,
+    keyboard: bool,
+    writer: Writer,
+    modes: Modes,
+    leader: Leader,
+    raw: &'a RawTerminal,
+    typed: UnboundedSender<Bytes>,
+    ended: Option<Ending>,
+}
+
+/// Shows it until it has ended or the person leaves. The terminal is then as it was before.
+///
+/// # Errors
+/// What has become of it is not known, or a signal came, or the caller's terminal is gone.
+pub(crate) async fn watch(
+    context: &Context,
+    screen: Screen,
+    signals: &mut TerminalSignals,
+) -> Result<Watched, Failure> {
+    let Screen { whose, mut stream, handle, begin, keyboard } = screen;
+    let fault = |what: &str, error: &io::Error| {
+        whose.in_details(Failure::new(ErrorCode::Internal, what.to_owned()).because(error))
+    };
+    let (reader, keys) = input::start().map_err(|error| fault("read the keyboard", &error))?;
+    let raw = RawTerminal::enter().map_err(|error| fault("take the terminal", &error))?;
+    let (typed, mut to_send) = unbounded_channel::<Bytes>();
+    let sending = handle.clone();
+    // Apart from the loop, which hears the leader also while the box takes nothing.
+    let sender = tokio::spawn(async move {
+        while let Some(keys) = to_send.recv().await {
+            if sending.input(keys).await.is_err() {
+                return;
+            }
+        }
+    });
+    let mut state = Loop {
+        context,
+        whose: whose.clone(),
+        handle,
+        keyboard,
+        writer: Writer::new(),
+        modes: Modes::default(),
+        leader: Leader::default(),
+        raw: &raw,
+        typed,
+        ended: None,
+    };
+    if begin == Begin::DrawnAnew {
+        state.say(&format!("{}: leave it with Ctrl-] d", whose.words()));
+    }
+    let watched = state.run(&mut stream, signals, Keys { _reader: reader, keys }, begin).await;
+    sender.abort();
+    let take_back = state.modes.take_back();
+    raw.leave(&take_back);
+    watched
+}
+
+/// What is typed, and the descriptor whose end lets go of it.
+struct Keys {
+    _reader: OwnedFd,
+    keys: Receiver<Read>,
+}
+
+impl Loop<'_> {
+    async fn run(
+        &mut self,
+        stream: &mut AttachStream,
+        signals: &mut TerminalSignals,
+        mut keys: Keys,
+        begin: Begin,
+    ) -> Result<Watched, Failure> {
+        let real_size = tokio::time::sleep(OTHER_SIZE);
+        tokio::pin!(real_size);
+        let mut is_other = false;
+        if self.keyboard {
+            is_other = begin == Begin::DrawnAnew;
+            self.handle.resize(if is_other { another(super::size()) } else { super::size() });
+        }
+        let mut has_keys = true;
+        loop {
+            if self.writer.is_idle()
+                && let Some(ending) = self.ended.take()
+            {
+                return Ok(Watched::Ended(ending));
+            }
+            let may_read = self.ended.is_none() && self.writer.has_room();
+            let event = tokio::select! {
+                event = stream.next(), if may_read => Event::Stream(event),
+                written = self.writer.written(), if !self.writer.is_idle() => Event::Written(written),
+                typed = keys.keys.recv(), if has_keys => Event::Typed(typed),
+                event = signals.next() => event,
+                () = &mut real_size, if is_other => Event::RealSize,
+            };
+            match event {
+                Event::Stream(event) => {
+                    if self.stream(event)? {
+                        return Ok(Watched::Detached);
+                    }
+                }
+                Event::Written(Written::UpTo(_)) => {}
+                Event::Written(Written::Failed(error)) => return Err(self.gone(&error)),
+                Event::Typed(Some(Read::Bytes(bytes))) => self.type_in(&bytes),
+                // The terminal is gone: a hang-up follows, or was not heard.
+                Event::Typed(Some(Read::Failed(error))) => return Err(self.gone(&error)),
+                Event::Typed(Some(Read::End)) => {
+                    return Err(self.gone(&io::ErrorKind::UnexpectedEof.into()));
+                }
+                Event::Typed(None) => has_keys = false,
+                Event::Resized => self.tell_size(),
+                Event::Continued => {
+                    self.raw.renew().map_err(|error| self.gone(&error))?;
+                    self.tell_size();
+                }
+                Event::RealSize => {
+                    is_other = false;
+                    self.tell_size();
+                }
+                Event::Leave(signal) => {
+                    let failure = Failure::new(ErrorCode::Interrupted, self.runs_on());
+                    let failure = failure.exit(Exit::Interrupted(signal));
+                    return Err(self.whose.in_details(failure));
+                }
+            }
+        }
+    }
+
+    /// Takes up what the stream says. Whether that was that we have left.
+    fn stream(&mut self, event: Result<StreamEvent, StreamError>) -> Result<bool, Failure> {
+        match event {
+            Ok(StreamEvent::Output { stream, offset, bytes }) => {
+                let end = offset + bytes.len() as u64;
+                self.modes.see(&bytes);
+                self.writer.write(stream, bytes, end).map_err(|error| self.gone(&error))?;
+            }
+            Ok(StreamEvent::Gap { from, to }) => {
+                self.say(&format!("{} bytes of output are missing here", to - from));
+            }
+            Ok(StreamEvent::Notice(text)) => self.say(&text),
+            Ok(StreamEvent::KeyboardLost) => {
+                self.keyboard = false;
+                self.say("another client has the keyboard now; you go on watching");
+            }
+            Ok(
+                StreamEvent::Lost
+                | StreamEvent::Resumed
+                | StreamEvent::InputClosed
+                | StreamEvent::Live,
+            ) => {}
+            Ok(StreamEvent::Exited(ending)) => self.ended = Some(ending),
+            Ok(StreamEvent::Detached) => return Ok(true),
+            Err(error) => return Err(unknown(&self.whose, error)),
+        }
+        Ok(false)
+    }
+
+    fn type_in(&mut self, typed: &[u8]) {
+        let Typed { keys, detach } = self.leader.take(typed);
+        if self.keyboard && !keys.is_empty() {
+            // Its end is the stream's, and that is heard there.
+            self.typed.send(keys.into()).ok();
+        }
+        if detach {
+            self.handle.detach();
+        }
+    }
+
+    fn tell_size(&self) {
+        if self.keyboard {
+            self.handle.resize(super::size());
+        }
+    }
+
+    /// Words between the lines of a program: with the carriage returns that a raw terminal needs.
+    fn say(&mut self, text: &str) {
+        if self.context.printer.is_quiet() || !self.writer.has_room() {
+            return;
+        }
+        let plain: String = text.chars().filter(|letter| !letter.is_control()).collect();
+        let line = format!("\r\n[{plain}]\r\n");
+        // Words that cannot be said cost nothing.
+        self.writer.write(Stream::Stderr, line.into(), 0).ok();
+    }
+
+    fn runs_on(&self) -> String {
+        let (words, stop) = (self.whose.words(), self.whose.command("stop"));
+        format!("{words} runs on: stop it with `{stop}`")
+    }
+
+    fn gone(&self, error: &io::Error) -> Failure {
+        let message = format!("the terminal is gone; {}", self.runs_on());
+        self.whose.in_details(Failure::new(ErrorCode::OutputFailed, message).because(error))
+    }
+}
+
+/// A size that differs by one line.
+fn another(size: TerminalSize) -> TerminalSize {
+    let rows = if size.rows > 1 { size.rows - 1 } else { size.rows + 1 };
+    TerminalSize { rows, ..size }
+}
+
+/// Signals that mean something to who has a terminal: those that come from now on.
+#[derive(Debug)]
+pub(crate) struct TerminalSignals {
+    resized: tokio::signal::unix::Signal,
+    continued: tokio::signal::unix::Signal,
+    leave: Vec<(Signal, tokio::signal::unix::Signal)>,
+}
+
+impl TerminalSignals {
+    /// Takes them.
+    ///
+    /// # Errors
+    /// What sigaction(2) says.
+    pub(crate) fn listen() -> io::Result<Self> {
+        let leave = LEAVE
+            .into_iter()
+            .map(|it| Ok((it, signal(SignalKind::from_raw(it.number()))?)))
+            .collect::<io::Result<_>>()?;
+        Ok(Self {
+            resized: signal(SignalKind::window_change())?,
+            continued: signal(SignalKind::from_raw(Signal::CONT.number()))?,
+            leave,
+        })
+    }
+
+    /// The next of them. Cancelling loses none.
+    async fn next(&mut self) -> Event {
+        let leave = std::future::poll_fn(|cx| {
+            for (which, stream) in &mut self.leave {
+                if stream.poll_recv(cx).is_ready() {
+                    return std::task::Poll::Ready(*which);
+                }
+            }
+            std::task::Poll::Pending
+        });
+        tokio::select! {
+            which = leave => Event::Leave(which),
+            _ = self.resized.recv() => Event::Resized,
+            _ = self.continued.recv() => Event::Continued,
+        }
+    }
+}
