@@ -73,10 +73,8 @@ impl Addressee {
     /// That nobody knows how it ended: its keeper is gone.
     #[must_use]
     pub fn lost(&self, status: u8) -> Failure {
-        let message = format!(
-            "{} was lost: its keeper is gone, and nobody saw how its command ended",
-            self.words()
-        );
+        let message =
+            format!("{} was lost: its keeper is gone, and nobody saw how it ended", self.words());
         let failure = Failure::new(ErrorCode::ExitUnknown, message)
             .exit(crate::exit::Exit::Ending(status))
             .hint(format!("what it printed until then is kept: `{}`", self.command("logs")));

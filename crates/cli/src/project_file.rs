@@ -101,6 +101,12 @@ fn read(path: &Path) -> Result<String, String> {
             "it belongs to user {owner}, and what it says is done in your name: make it yours, or run as that user"
         ));
     }
+    if metadata.mode() & 0o002 != 0 {
+        return Err(
+            "everybody may write to it, and what it says is done in your name: take that away with `chmod o-w`"
+                .to_owned(),
+        );
+    }
     let mut bytes = Vec::new();
     // One more, so that a file that is too long is known to be.
     let most = u64::try_from(MAX_TEXT).unwrap_or(u64::MAX).saturating_add(1);

@@ -115,9 +115,9 @@ impl Node {
 /// Reads TOML: what can be made of it, and what is wrong with it.
 pub(crate) fn parse(source: &Arc<Source>) -> (Table, Vec<Problem>) {
     if source.text.len() > MAX_TEXT {
-        let mib = source.text.len() >> 20;
+        // Whoever read it may have stopped right after that.
         let why = format!(
-            "it is {mib} MiB long, and a file of {} MiB is the longest that is read",
+            "it is longer than {} MiB, and a file of that length is the longest that is read",
             MAX_TEXT >> 20
         );
         return (Table::default(), vec![Problem::new(source, Fault::TooLong, 0..0, why)]);

@@ -72,7 +72,7 @@ pub struct BoxOptions {
 )]
 pub struct RunArgs {
     /// Print the box's id and leave it running
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with_all = ["ending_file", "ending_fd"])]
     pub detach: bool,
     /// Give the command a terminal and show it in this one; leave it with Ctrl-] d
     #[arg(short, long, conflicts_with = "no_stdin")]
@@ -142,7 +142,7 @@ pub struct SpecArgs {
 #[command(override_usage = "min exec [OPTIONS] <BOX> -- <COMMAND> [ARGUMENT]...")]
 pub struct ExecArgs {
     /// Print the exec's id and leave it running; without it the exec ends with this client
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with_all = ["ending_file", "ending_fd"])]
     pub detach: bool,
     /// Give the command a terminal and show it in this one; leave it with Ctrl-] d, and it runs on
     #[arg(short, long, conflicts_with = "no_stdin")]

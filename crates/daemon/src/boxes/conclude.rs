@@ -180,11 +180,15 @@ fn ending_event(
     let at = Timestamp::now();
     if record.state == State::Running {
         let boot_changed = record.boot_id.as_ref().map(|started_in| started_in != boot_id);
-        let ending = Ending::lost(at, serde_json::Map::new())
+        let mut ending = Ending::lost(at, serde_json::Map::new())
             .with_detail("keeper", "gone")
             .with_detail("boot_changed", boot_changed)
             .with_detail("last_event", last.map(describe))
             .with_detail("log_end", log.bytes);
+        // Of a box that lives on after it; it may have run again since.
+        if let Some(returned) = &record.entrypoint.returned {
+            ending = ending.with_detail("entrypoint_returned", json!(returned));
+        }
         return EventData::Exited(ending);
     }
     let (step, message, errno) = match absence {

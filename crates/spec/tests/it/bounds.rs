@@ -14,7 +14,7 @@ fn problems(text: &str) -> String {
 #[test]
 fn a_file_that_is_too_long_is_not_read() {
     let text = "#".repeat(10 << 20);
-    assert!(problems(&text).contains("it is 10 MiB long"));
+    assert!(problems(&text).contains("it is longer than 4 MiB"));
     assert!(Project::parse("f", &"#".repeat(MAX_TEXT)).is_ok());
 }
 

@@ -33,6 +33,18 @@ for_each_user! {
         env.min(["stop", "--force", "held"]).run().assert_code(0);
     }
 
+    /// Nobody who detaches sees an ending: one of earlier must not pass for it.
+    fn not_of_what_is_left_running(env) {
+        let name = env.min(["run", "-d", "--name", "held", "--", "sleep", "86512"]).run();
+        name.assert_code(0);
+        for words in [&["run", "-d"][..], &["exec", "-d", "held"]] {
+            let output = env.min(words.iter().chain(&["--ending-file", "ending.json", "--", "true"])).run();
+            output.assert_code(2).assert_stderr_has("--ending-file");
+        }
+        assert_eq!(env.boxes().len(), 1);
+        env.min(["stop", "--force", "held"]).run().assert_code(0);
+    }
+
     /// To a descriptor, with the streams left alone; by `wait` too.
     fn to_a_descriptor(env) {
         let script = "min run --ending-fd 3 -- sh -c 'echo out; exit 9' 3>ending.json; echo \"code $?\"; \

@@ -137,6 +137,8 @@ for_each_user! {
             env.min(["wait", box_id]).run().assert_code(125);
             assert_eq!(env.ending(box_id)["reason"], "lost");
         }
+        assert_eq!(env.ending(&id)["detail"]["entrypoint_returned"]["exit_code"], 0);
+        assert!(env.ending(&bare)["detail"]["entrypoint_returned"].is_null());
         env.wait_for_no_process("sleep 86706");
         env.min(["rm", &id, &bare]).run().assert_code(0);
     }

@@ -174,4 +174,11 @@ for_each_user! {
         }
         env.min(["run", "--", "true"]).run().assert_code(3).assert_stderr_has("belongs to user 12345");
     }
+
+    /// Neither is one that everybody may write to.
+    fn a_file_that_everybody_may_write_to_is_refused(env) {
+        let path = env.file("minimal.toml", FILE);
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+        env.min(["run", "--", "true"]).run().assert_code(3).assert_stderr_has("chmod o-w");
+    }
 }
