@@ -76,6 +76,7 @@ fn the_tree_of_commands() {
     min            Runs commands in isolated boxes that outlive whoever started them, and tells how they ended
       run          Run a task, or any command, in a fresh box
       exec         Run a command in a box that runs
+      shell        Show a session of this project in this terminal: the one that runs, or a new one
       attach       Watch a box's output, from its beginning to its end, and write its input
       ls           List boxes of this project, newest first
       show         Show the record of a box, or of an exec in it

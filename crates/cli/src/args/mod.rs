@@ -12,7 +12,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 pub use options::{
     AttachArgs, BoxOptions, EndingArgs, EventsArgs, ExecArgs, ExecOption, ExecsArgs, HostStopArgs,
     KillArgs, ListArgs, LogsArgs, NetworkArg, OneBox, RemoveArgs, RestartArg, RunArgs, Shell,
-    ShowArgs, Since, SomeBoxes, SpecArgs, StartArgs, StopArgs, StreamArg, WaitArgs, WorkspaceArg,
+    ShellArgs, ShowArgs, Since, SomeBoxes, SpecArgs, StartArgs, StopArgs, StreamArg, WaitArgs,
+    WorkspaceArg,
 };
 
 /// Runs commands in isolated boxes that outlive whoever started them, and tells how they ended.
@@ -138,6 +139,8 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Run a command in a box that runs
     Exec(Box<ExecArgs>),
+    /// Show a session of this project in this terminal: the one that runs, or a new one
+    Shell(ShellArgs),
     /// Watch a box's output, from its beginning to its end, and write its input
     Attach(AttachArgs),
     /// List boxes of this project, newest first

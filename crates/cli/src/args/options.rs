@@ -24,7 +24,7 @@ pub struct HostStopArgs {
 }
 
 /// What a box that is made can be given.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct BoxOptions {
     /// Set a variable, or with the name alone pass on the caller's; may be given again
     #[arg(short, long = "env", value_name = "NAME[=VALUE]")]
@@ -174,6 +174,20 @@ pub struct ExecArgs {
     /// The program and its arguments, never a shell line
     #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
     pub argv: Vec<OsString>,
+}
+
+/// Options of `min shell`.
+#[derive(Debug, Args)]
+pub struct ShellArgs {
+    /// Which; without it the only one, or `default`
+    #[arg(value_name = "SESSION")]
+    pub session: Option<String>,
+    /// Start another one, under a name of its own
+    #[arg(long)]
+    pub new: bool,
+    /// Where to write the ending.
+    #[command(flatten)]
+    pub ending: EndingArgs,
 }
 
 /// Options of `min attach`.

@@ -69,7 +69,13 @@ pub(super) async fn run(
 }
 
 /// Says what an exit status does not, and returns it.
-fn tell(context: &Context, of: &BoxRecord, whose: &Addressee, ending: &Ending, exit: Exit) -> Exit {
+pub(super) fn tell(
+    context: &Context,
+    of: &BoxRecord,
+    whose: &Addressee,
+    ending: &Ending,
+    exit: Exit,
+) -> Exit {
     match (whose.exec, ending.reason()) {
         (Some(_), _) => exec::tell(context, whose, ending),
         (None, Reason::Lost) => context.printer.failure(&lost(of, ending)),

@@ -14,6 +14,7 @@ mod logs;
 mod remove;
 mod run;
 mod several;
+mod shell;
 mod show;
 mod spec;
 mod start;
@@ -43,6 +44,7 @@ pub fn ending_args(command: &Command) -> Option<&EndingArgs> {
         | Command::Task { verb: TaskVerb::Wait(args) } => Some(&args.ending),
         Command::Exec(args) | Command::Box { verb: BoxVerb::Exec(args) } => Some(&args.ending),
         Command::Attach(args) | Command::Box { verb: BoxVerb::Attach(args) } => Some(&args.ending),
+        Command::Shell(args) => Some(&args.ending),
         _ => None,
     }
 }
@@ -107,6 +109,7 @@ pub async fn dispatch(
     match command {
         Command::Run(args) => run::run(context, &args, ending).await,
         Command::Exec(args) => exec::run(context, &args, ending).await,
+        Command::Shell(args) => shell::run(context, &args, ending).await,
         Command::Attach(args) => attach::run(context, &args, ending).await,
         Command::Ls(args) => list::run(context, &args).await,
         Command::Show(args) => show::run(context, &args).await,

@@ -67,8 +67,8 @@ pub fn request(
     let inherit_cwd = expanded.inherit_cwd;
     let begins_here = matches!(what, What::Command(..)) || inherit_cwd;
     let mut spec = expanded.spec;
-    if words.wish == Wish::Start && spec.identity.name.is_none() {
-        // There is one service of a name at a time.
+    if matches!(words.wish, Wish::Start | Wish::Session) && spec.identity.name.is_none() {
+        // There is one of a name at a time.
         spec.identity.name.clone_from(&spec.identity.entry);
     }
     let wish = workspace::Wish {

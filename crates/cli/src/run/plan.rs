@@ -43,6 +43,10 @@ pub enum Wish {
     Run,
     /// A box with a terminal, which ends with its command: a session.
     Interact,
+    /// The box of a session, under its name.
+    Session,
+    /// One more box of a session.
+    NewSession,
     /// A box that runs until it is stopped.
     Start,
     /// The same without a command.
@@ -94,7 +98,9 @@ pub(super) fn what<'a>(
     if let Some((name, words)) = named {
         let entry = match args.wish {
             Wish::Run | Wish::Interact => task(project, name, words)?,
-            Wish::Start | Wish::Bare => startable(project, name, words)?,
+            Wish::Start | Wish::Bare | Wish::Session | Wish::NewSession => {
+                startable(project, name, words)?
+            }
         };
         let words = texts(words)?;
         let arguments = read_words(&entry.arguments(), &words).map_err(|error| {
@@ -116,7 +122,7 @@ pub(super) fn what<'a>(
     layer.argv(&argv);
     let builtin = match args.wish {
         Wish::Run => Builtin::Task,
-        Wish::Interact => Builtin::Session,
+        Wish::Interact | Wish::Session | Wish::NewSession => Builtin::Session,
         Wish::Start | Wish::Bare => {
             if args.restart.is_none() {
                 // Nobody has said that it can be run twice.
@@ -209,6 +215,7 @@ pub(crate) fn usage(entry: &Entry, wish: Wish) -> String {
     let mut usage = match wish {
         Wish::Run => format!("min run {}", entry.name),
         Wish::Interact => format!("min run -t {}", entry.name),
+        Wish::Session | Wish::NewSession => format!("min shell {}", entry.name),
         Wish::Start | Wish::Bare => format!("min box start {}", entry.name),
     };
     for (name, argument) in entry.arguments() {
@@ -258,7 +265,9 @@ pub(crate) fn asks_for_help<'a>(
     if words.iter().any(|word| word == "--help" || word == "-h") {
         return match args.wish {
             Wish::Run | Wish::Interact => task(project, name, words).map(Some),
-            Wish::Start | Wish::Bare => startable(project, name, words).map(Some),
+            Wish::Start | Wish::Bare | Wish::Session | Wish::NewSession => {
+                startable(project, name, words).map(Some)
+            }
         };
     }
     Ok(None)

@@ -242,6 +242,34 @@ for_each_user! {
         assert_eq!(env.logs(&id), format!("ready\r\n{expected}").as_bytes());
     }
 
+    /// A shell of the project: begun, left, found again, and ended by its own end; another one on request.
+    fn shells(env) {
+        env.file("minimal.toml", "[sessions.one]\nexec = [\"bash\", \"--norc\"]\n[sessions.two]\nexec = \"bash\"\n");
+        let mut terminal = open(env, ["shell"]);
+        terminal.wait_for("say which session; sessions of this project: one, two");
+        terminal.wait().0.assert_code(2);
+        let mut terminal = open(env, ["shell", "one"]);
+        terminal.wait_for("$ ");
+        terminal.type_in("a=$((40 + 2)); echo $TERM $PWD\r");
+        terminal.wait_for("vt220 /workbench\r\n");
+        terminal.type_in(DETACH);
+        terminal.wait().0.assert_code(0);
+        let mut terminal = open(env, ["shell", "one"]);
+        terminal.wait_for("leave it with Ctrl-] d]");
+        terminal.type_in("echo it is $a\r");
+        terminal.wait_for("it is 42\r\n");
+        let mut other = open(env, ["shell", "--new", "one"]);
+        other.wait_for("$ ");
+        other.type_in("exit 4\r");
+        other.wait().0.assert_code(4);
+        terminal.type_in("exit 3\r");
+        terminal.wait().0.assert_code(3);
+        let names: Vec<_> = env.boxes().iter().map(|it| it["name"].clone()).collect();
+        assert_eq!(names, ["one-1", "one"]);
+        assert_eq!(env.ending("one")["exit_code"], 3);
+        env.min(["shell", "one"]).run().assert_code(2).assert_stderr_has("needs a terminal");
+    }
+
     /// What a program prints right before its end is shown, however much that is.
     fn the_last_bytes(env) {
         let (output, text) = sh(env, "last", "seq 30000; exit 2").wait();
