@@ -19,15 +19,37 @@ pub fn hint(program: &OsStr, path: Option<&OsStr>, home: &Path) -> Option<String
     };
     let below = |directory: &PathBuf| directory.starts_with(home);
     let directory = std::env::split_paths(path?).filter(below).find(is_executable)?;
-    let shown = match directory.strip_prefix(home) {
-        Ok(below) => Path::new("~").join(below),
-        Err(_) => directory,
+    let below = directory.strip_prefix(home).ok()?;
+    let (name, directory) = (program.to_string_lossy(), Path::new("~").join(below));
+    let mut sources = vec![whole(below)];
+    // What is in there only looks for the programs in the other.
+    if below.starts_with(".cargo") && home.join(".rustup").is_dir() {
+        sources.push(PathBuf::from(".rustup"));
+    }
+    let list = |each: fn(String) -> String| -> Vec<String> {
+        let shown = |source: &PathBuf| Path::new("~").join(source).display().to_string();
+        sources.iter().map(shown).map(each).collect()
     };
+    let mounts = list(|source| format!("{{ source = \"{source}\" }}")).join(", ");
+    let options = list(|source| format!("--mount {source}")).join(" ");
     Some(format!(
-        "{} is in {} on the host; a box does not see your home",
-        program.to_string_lossy(),
-        shown.display()
+        "{name} is in {directory} on the host; a box does not see your home. `mounts = [{mounts}]` in \
+         minimal.toml or `{options}` shows it, and /home/box/{below}/{name} is its path then",
+        directory = directory.display(),
+        below = below.display(),
     ))
+}
+
+/// What has to come along for a directory of programs: most often all that is installed beside it. Of a
+/// place that many share only the directory itself.
+fn whole(below: &Path) -> PathBuf {
+    let mut parts = below.components();
+    match parts.next() {
+        Some(first) if first.as_os_str() != ".local" && first.as_os_str() != ".config" => {
+            PathBuf::from(first.as_os_str())
+        }
+        Some(_) | None => below.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -52,7 +74,9 @@ mod tests {
             let path = std::env::join_paths(path).unwrap();
             hint(OsStr::new(program), Some(&path), &home)
         };
-        let told = "tool is in ~/.tool/bin on the host; a box does not see your home";
+        let told = "tool is in ~/.tool/bin on the host; a box does not see your home. \
+                    `mounts = [{ source = \"~/.tool\" }]` in minimal.toml or `--mount ~/.tool` shows it, and \
+                    /home/box/.tool/bin/tool is its path then";
         assert_eq!(of("tool", &[&other, &bin]).as_deref(), Some(told));
         assert_eq!(of("tool", &[&other]), None, "not in the home");
         assert_eq!(of("data", &[&bin]), None, "no program");

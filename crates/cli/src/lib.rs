@@ -31,6 +31,7 @@ mod reference;
 pub mod repository;
 pub mod run;
 pub mod state_paths;
+pub mod user_policy;
 pub mod variables;
 
 pub use reference::{errors_reference, reference};

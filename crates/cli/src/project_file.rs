@@ -83,7 +83,8 @@ fn shown(file: &Path) -> String {
     below.unwrap_or(file).display().to_string()
 }
 
-fn read(path: &Path) -> Result<String, String> {
+/// The text of a file of settings: of the caller's or root's, of bounded length, and never waited for.
+pub(crate) fn read(path: &Path) -> Result<String, String> {
     // One that nobody writes to must not be waited for.
     let file = File::options()
         .read(true)

@@ -8,12 +8,13 @@ use std::path::{Component, Path, PathBuf};
 
 use minimal_linux::mount::{self, Reach, Restrictions};
 use minimal_linux::{creds, network};
-use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, Uid};
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Uid};
 use rustix::thread::CapabilitySet;
 
 use crate::etc;
 use crate::plan::{Given, HOST_DIRECTORIES, Step, WORKBENCH};
 use crate::room;
+use crate::shown::Shown;
 use crate::system_lowers::ROOT;
 use crate::users::BOX_USER;
 use crate::walls::Wall;
@@ -142,13 +143,11 @@ impl Assembly {
             Step::OwnRoot(_) => self.given_root(),
             Step::MakeRoom(path) => self.make_room(path, room::End::Directory),
             Step::LinkWorkspace(path) => self.make_room(path, room::End::Link(WORKBENCH)),
-            Step::GiveAt(given, path) => {
-                let mount = self.take_given(*given)?;
-                // Where the box may write itself, no room was made.
-                let at = room::make_below(self.root()?, below_root(path))?;
-                mount::attach_over(mount.as_fd(), at.as_fd())
-            }
+            Step::GiveAt(given, path) => self.give_at(*given, path),
             Step::GitFile(path) => self.git_file(path),
+            Step::MakeRoomFor(mount) => self.make_room_for(mount),
+            Step::Mount(mount) => self.mount(mount),
+            Step::Find(path) => room::find(self.root()?, below_root(path)),
             Step::SystemLayers => self.system_layers(),
             Step::EnterRoot => {
                 mount::enter_root(self.root()?)?;
@@ -318,6 +317,37 @@ impl Assembly {
         let at = self.given.iter().position(|(which, _)| *which == given);
         let at = at.ok_or_else(|| io::Error::other("the keeper did not prepare this directory"))?;
         Ok(self.given.swap_remove(at).1)
+    }
+
+    fn give_at(&mut self, given: Given, path: &Path) -> io::Result<()> {
+        let mount = self.take_given(given)?;
+        // Where the box may write itself, no room was made.
+        let at = room::make_below(self.root()?, below_root(path))?;
+        mount::attach_over(mount.as_fd(), at.as_fd())
+    }
+
+    fn make_room_for(&mut self, mount: &Shown) -> io::Result<()> {
+        let is_directory = self.is_directory(mount)?;
+        let end = if is_directory { room::End::Directory } else { room::End::File };
+        self.make_room(&mount.dest, end)
+    }
+
+    fn mount(&mut self, mount: &Shown) -> io::Result<()> {
+        let is_directory = self.is_directory(mount)?;
+        let shown = self.take_given(Given::Mount(mount.index))?;
+        // Where the box may write itself, no room was made.
+        let at = match is_directory {
+            true => room::make_owned_below(self.root()?, below_root(&mount.dest))?,
+            false => room::make_file_below(self.root()?, below_root(&mount.dest))?,
+        };
+        mount::attach_over(shown.as_fd(), at.as_fd())
+    }
+
+    fn is_directory(&self, mount: &Shown) -> io::Result<bool> {
+        let given = self.given.iter().find(|(which, _)| *which == Given::Mount(mount.index));
+        let (_, shown) =
+            given.ok_or_else(|| io::Error::other("the keeper did not prepare this mount"))?;
+        Ok(FileType::from_raw_mode(rustix::fs::fstat(shown)?.st_mode) == FileType::Directory)
     }
 
     fn given_root(&mut self) -> io::Result<()> {

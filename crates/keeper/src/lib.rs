@@ -35,6 +35,7 @@ mod restarts;
 mod room;
 mod saving;
 mod shared_root;
+pub mod shown;
 mod streams;
 pub mod subordinate;
 mod system_lowers;

@@ -11,6 +11,7 @@ use minimal_proto::spec::{NetworkMode, Rootfs, Workspace};
 use minimal_proto::{BoxId, BoxName, ByteString, Spec};
 
 use crate::etc::{self, Account};
+use crate::shown::{self, Shown};
 
 /// Where the workspace is in a box.
 pub const WORKBENCH: &str = "/workbench";
@@ -52,6 +53,8 @@ pub enum Given {
     Project(Workspace),
     /// The repository that the project is a worktree of, in this way.
     Repository(Workspace),
+    /// The mount of this index in the spec.
+    Mount(usize),
 }
 
 /// What a box sees of the host in /sys: how many processors there are and how memory is laid out, by
@@ -119,6 +122,12 @@ pub enum Step {
     LinkWorkspace(PathBuf),
     /// As [`Step::Give`], where the host has it.
     GiveAt(Given, PathBuf),
+    /// Room for a mount, of the kind that it needs.
+    MakeRoomFor(Shown),
+    /// A mount in its place, for which a directory or an empty file is made where the box may write.
+    Mount(Shown),
+    /// Something has to be there: it is the host's own, and nothing is made in it.
+    Find(PathBuf),
     /// A file `.git` in the workspace that says where the repository is.
     GitFile(PathBuf),
     /// Every [`Given::System`] there is.
@@ -271,12 +280,7 @@ impl Plan {
         let mut steps = vec![Step::HostName(name.to_string())];
         let rootfs = match &spec.files.rootfs {
             Rootfs::Host => None,
-            // An absolute path replaces the project's, a relative one is below it.
-            Rootfs::Path(written) if !written.as_bytes().starts_with(b"~/") => {
-                let root = spec.files.project_root.as_ref().map(path).unwrap_or_default();
-                Some(root.join(written.as_os_str()))
-            }
-            Rootfs::Path(written) => Some(path(written)),
+            Rootfs::Path(written) => Some(shown::on_the_host(spec, written)),
         };
         // First: all else goes into it.
         steps.extend(rootfs.clone().map(Step::OwnRoot));
@@ -286,6 +290,12 @@ impl Plan {
             steps.push(Step::MakeRoom(repository.clone()));
             steps.push(Step::LinkWorkspace(project.clone()));
         }
+        let mounts = shown::mounts(spec);
+        // Where the box may write itself, room is made when the mount is.
+        let is_given =
+            |mount: &&Shown| [HOME, WORKBENCH].iter().any(|it| mount.dest.starts_with(it));
+        let elsewhere = mounts.iter().filter(|mount| !is_given(mount));
+        steps.extend(elsewhere.cloned().map(Step::MakeRoomFor));
         if is_root(&spec.execution.user) {
             if rootfs.is_none() {
                 steps.push(Step::SystemLayers);
@@ -295,6 +305,13 @@ impl Plan {
         steps.extend(project.iter().map(|_| Step::Give(Given::Project(kind), "workbench")));
         steps.extend(repository.clone().map(|path| Step::GiveAt(Given::Repository(kind), path)));
         steps.extend(git_dir.map(Step::GitFile));
+        for mount in mounts {
+            let is_in_project = mount.dest.starts_with(WORKBENCH);
+            if is_in_project && kind == Workspace::Bind && project.is_some() {
+                steps.push(Step::Find(mount.dest.clone()));
+            }
+            steps.push(Step::Mount(mount));
+        }
         let mut working_directory = PathBuf::from(WORKBENCH);
         if let Some(cwd) = &spec.execution.cwd {
             // An absolute path replaces the workspace, a relative one is below it.
@@ -306,6 +323,7 @@ impl Plan {
 }
 
 impl fmt::Display for Step {
+    #[expect(clippy::too_many_lines, reason = "one line for each step")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::EmptyRoot => f.write_str("make an empty root directory in memory"),
@@ -368,6 +386,16 @@ impl fmt::Display for Step {
             Self::MakeRoom(path) => {
                 write!(f, "make a directory at {} for something to be there", path.display())
             }
+            Self::MakeRoomFor(mount) => {
+                write!(f, "make room at {} for something to be there", mount.dest.display())
+            }
+            Self::Mount(mount) => write!(f, "{mount}"),
+            Self::Find(path) => write!(
+                f,
+                "find {} in the project, which is the host's own and gets no new place for a mount",
+                path.display()
+            ),
+            Self::Give(Given::Mount(_), path) => write!(f, "show something of the host's at /{path}"),
             Self::Give(
                 Given::Workbench | Given::Home | Given::RootHome | Given::Tmp | Given::Root,
                 path,

@@ -4,13 +4,13 @@
 //! that holds the same: each thing in it is mounted again at its name.
 
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use minimal_linux::mount::{self, Reach, Restrictions};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Uid};
 
 use crate::plan;
 
@@ -22,6 +22,8 @@ const OWN: [&str; 5] = ["/dev/shm", "/run", "/tmp", "/var/run", "/var/tmp"];
 pub(crate) enum End {
     /// A directory.
     Directory,
+    /// A file.
+    File,
     /// A link to there. Nothing, if something else is in its place.
     Link(&'static str),
 }
@@ -35,18 +37,17 @@ fn is_own(path: &Path) -> bool {
 /// root.
 pub(crate) fn make(root: BorrowedFd<'_>, path: &Path, end: End) -> io::Result<Option<OwnedFd>> {
     let is_own = is_own(&Path::new("/").join(path));
-    let (directories, link) = match end {
-        // Before the box's own is mounted; whoever mounts something there makes the directory.
-        End::Directory if is_own => return Ok(None),
-        End::Directory => (path, None),
-        End::Link(target) => match (path.parent(), path.file_name()) {
-            (Some(parent), Some(name)) => (parent, Some((name, target))),
-            _ => return Ok(None),
-        },
+    let (directories, last) = match (end, path.parent().zip(path.file_name())) {
+        // Before the box's own is mounted; whoever mounts something there makes it.
+        (End::Directory | End::File, _) if is_own => return Ok(None),
+        (End::Directory, _) => (path, None),
+        (End::File, Some((parent, name))) => (parent, Some((name, None))),
+        (End::Link(target), Some((parent, name))) => (parent, Some((name, Some(target)))),
+        (End::File | End::Link(_), None) => return Ok(None),
     };
     let existing = existing(root, directories)?;
     let is_there = existing == directories
-        && match link {
+        && match last {
             None => true,
             Some((name, _)) => {
                 let parent = open(root, directories)?;
@@ -58,9 +59,11 @@ pub(crate) fn make(root: BorrowedFd<'_>, path: &Path, end: End) -> io::Result<Op
     }
     let fill = |at: BorrowedFd<'_>, from: &Path| -> io::Result<()> {
         let rest = directories.strip_prefix(from).map_err(io::Error::other)?;
-        let last = make_below(at, rest)?;
-        if let Some((name, target)) = link {
-            rustix::fs::symlinkat(target, last, name)?;
+        let directory = make_below(at, rest)?;
+        match last {
+            Some((name, Some(target))) => rustix::fs::symlinkat(target, directory, name)?,
+            Some((name, None)) => drop(make_file(directory.as_fd(), name)?),
+            None => {}
         }
         Ok(())
     };
@@ -93,6 +96,56 @@ pub(crate) fn make_below(root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedF
         at = open(at.as_fd(), Path::new(name))?;
     }
     Ok(at)
+}
+
+/// The same, where what is made is whose the directory is in which it is made: in a home of the box's
+/// user it is that user's.
+pub(crate) fn make_owned_below(root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
+    let existing = existing(root, path)?;
+    let rest = path.strip_prefix(&existing).map_err(io::Error::other)?;
+    let mut at = open(root, &existing)?;
+    for name in rest {
+        let made = make_below(at.as_fd(), Path::new(name))?;
+        own_as(at.as_fd(), name);
+        at = made;
+    }
+    Ok(at)
+}
+
+/// The same for a file, which is made empty if it is missing.
+pub(crate) fn make_file_below(root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    match rustix::fs::openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
+        Ok(found) => return Ok(found),
+        Err(rustix::io::Errno::NOENT) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    let (parent, name) = path.parent().zip(path.file_name()).ok_or(io::ErrorKind::InvalidInput)?;
+    let parent = make_owned_below(root, parent)?;
+    let file = make_file(parent.as_fd(), name)?;
+    own_as(parent.as_fd(), name);
+    Ok(file)
+}
+
+fn make_file(directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    drop(rustix::fs::openat(directory, name, flags, Mode::RUSR)?);
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(directory, name, flags, Mode::empty())?)
+}
+
+/// Gives what was made to whoever has the directory. Nothing depends on it where the owner is nobody in the box.
+fn own_as(directory: BorrowedFd<'_>, name: &OsStr) {
+    let Ok(stat) = rustix::fs::fstat(directory) else { return };
+    let (uid, gid) = (Some(Uid::from_raw(stat.st_uid)), Some(Gid::from_raw(stat.st_gid)));
+    rustix::fs::chownat(directory, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW).ok();
+}
+
+/// Whether something is there, whatever it is.
+pub(crate) fn find(root: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    rustix::fs::openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)?;
+    Ok(())
 }
 
 /// How much of the path there is.
@@ -142,6 +195,8 @@ pub(crate) fn carry_all(root: BorrowedFd<'_>) -> io::Result<Carried> {
             Thing::Directory { name, tree } | Thing::File { name, tree } => {
                 carried.trees.push((PathBuf::from(OsStr::from_bytes(&name)), tree));
             }
+            // There are such in /etc only.
+            Thing::Text { .. } => {}
         }
     }
     Ok(carried)
@@ -166,9 +221,23 @@ impl Carried {
 
 /// Something in a directory that is to be covered.
 enum Thing {
-    Link { name: Vec<u8>, target: Vec<u8> },
-    Directory { name: Vec<u8>, tree: OwnedFd },
-    File { name: Vec<u8>, tree: OwnedFd },
+    Link {
+        name: Vec<u8>,
+        target: Vec<u8>,
+    },
+    Directory {
+        name: Vec<u8>,
+        tree: OwnedFd,
+    },
+    File {
+        name: Vec<u8>,
+        tree: OwnedFd,
+    },
+    /// A file that has no name any more but the mount's: it cannot be mounted once more.
+    Text {
+        name: Vec<u8>,
+        contents: Vec<u8>,
+    },
 }
 
 fn things(directory: BorrowedFd<'_>) -> io::Result<Vec<Thing>> {
@@ -191,6 +260,13 @@ fn things(directory: BorrowedFd<'_>) -> io::Result<Vec<Thing>> {
                 let tree = mount::clone_tree(directory, path, Reach::Recursive)?;
                 Thing::Directory { name, tree }
             }
+            _ if is_nameless(directory, path)? => {
+                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let file = rustix::fs::openat(directory, path, flags, Mode::empty())?;
+                let mut contents = Vec::new();
+                std::fs::File::from(file).read_to_end(&mut contents)?;
+                Thing::Text { name, contents }
+            }
             _ => {
                 let tree = mount::clone_tree(directory, path, Reach::Recursive)?;
                 Thing::File { name, tree }
@@ -200,11 +276,25 @@ fn things(directory: BorrowedFd<'_>) -> io::Result<Vec<Thing>> {
     Ok(things)
 }
 
+/// Whether it is one of the files that were put over others and lost the name they had for it
+/// (`Step::FileHeld`): they are ours, and small.
+fn is_nameless(directory: BorrowedFd<'_>, path: &Path) -> io::Result<bool> {
+    let stat = rustix::fs::statat(directory, path, AtFlags::SYMLINK_NOFOLLOW)?;
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    Ok(stat.st_nlink == 0 && kind == FileType::RegularFile)
+}
+
 impl Thing {
     fn put_into(self, cover: BorrowedFd<'_>) -> io::Result<()> {
         let (name, tree) = match self {
             Self::Link { name, target } => {
                 return Ok(rustix::fs::symlinkat(target.as_slice(), cover, name.as_slice())?);
+            }
+            Self::Text { name, contents } => {
+                let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+                let mode = Mode::from_raw_mode(0o644);
+                let file = rustix::fs::openat(cover, name.as_slice(), flags, mode)?;
+                return std::fs::File::from(file).write_all(&contents);
             }
             Self::Directory { name, tree } => {
                 rustix::fs::mkdirat(cover, name.as_slice(), Mode::from_raw_mode(0o755))?;

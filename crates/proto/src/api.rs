@@ -37,7 +37,7 @@ pub struct CreateBox {
 }
 
 /// How a box is started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StartOptions {
     /// Whether the entrypoint's stdin takes input; else it is empty from the start.
@@ -56,6 +56,20 @@ pub struct StartOptions {
     /// Of a box with a terminal: how large that is at first. Absent: 80 x 24.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminal: Option<TerminalSize>,
+    /// What the sources of `files.mounts` are for the caller, one for each in order. Empty: they are
+    /// looked for by whoever makes the box, in the home that the list of users names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mounts: Vec<HostFile>,
+}
+
+/// A file or directory of the host, as the caller has found it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct HostFile {
+    /// Where it is: absolute and without symbolic links.
+    pub path: ByteString,
+    /// Which one it is: whatever else is found at the path is refused.
+    pub file: FileId,
 }
 
 /// A file of a host, whatever it is called (stat(2)).

@@ -412,6 +412,12 @@ impl Expanded {
         }
     }
 
+    /// Who has set the value at a path of the spec.
+    #[must_use]
+    pub fn origin(&self, keys: &[&str]) -> Origin {
+        self.origin_at(&path(keys))
+    }
+
     fn origin_at(&self, at: &[String]) -> Origin {
         let above = (0..=at.len()).rev().find_map(|length| self.origins.get(&at[..length]));
         above.cloned().unwrap_or_else(|| Origin::of(LayerName::Builtin))

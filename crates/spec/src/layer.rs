@@ -72,6 +72,12 @@ impl Origin {
         Some((source.name(), source.position(span.start).0))
     }
 
+    /// Whether the project's file says it, and not the person who runs it.
+    #[must_use]
+    pub fn is_projects(&self) -> bool {
+        self.place.is_some() && !matches!(self.layer, LayerName::Loadout(_))
+    }
+
     /// A problem with the value.
     pub(crate) fn problem(&self, fault: Fault, message: impl Into<String>) -> Problem {
         let problem = match &self.place {

@@ -59,6 +59,10 @@ pub struct BoxOptions {
     /// Make the box's system of this directory, with the box's changes in a layer of its own
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub rootfs: Option<PathBuf>,
+    /// Show a file or directory of the host, at the same place below the home or else at the same path;
+    /// MODE is ro, rw or overlay, without it ro; `\:` is a colon of a name; may be given again
+    #[arg(long = "mount", value_name = "SOURCE[:DEST][:MODE]", value_hint = ValueHint::AnyPath)]
+    pub mounts: Vec<OsString>,
     /// What network the box has; without it none
     #[arg(long, value_name = "MODE", value_enum)]
     pub network: Option<NetworkArg>,

@@ -11,7 +11,7 @@ use minimal_sdk::{CallError, Client};
 use uuid::Uuid;
 
 use super::plan::{self, What, Wish, Words};
-use super::{Signals, terminal, workspace};
+use super::{Signals, sources, terminal, workspace};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -60,9 +60,10 @@ pub fn request(
     if project.is_none() {
         context.printer.warn("the working directory is gone: the box belongs to no project");
     }
-    let what = plan::what(words, file, &values)?;
-    let expanded = plan::expand(file, words.wish, &what)?;
+    let what = plan::what(words, file, &values, home.as_deref())?;
+    let mut expanded = plan::expand(file, words.wish, &what)?;
     plan::check_lifetime(words.wish, &what, &expanded.spec)?;
+    let mounts = sources::find(context, project.as_ref(), &mut expanded, &values)?;
     plan::inherit(context, &expanded, &mut values)?;
     let inherit_cwd = expanded.inherit_cwd;
     let begins_here = matches!(what, What::Command(..)) || inherit_cwd;
@@ -100,7 +101,8 @@ pub fn request(
     spec.check(values.iter())
         .map_err(|error| Failure::new(ErrorCode::InvalidSpec, error.to_string()))?;
     let Streams { input, pin, terminal } = streams;
-    let start = StartOptions { input, pin, remove: options.rm, project: project_file, terminal };
+    let remove = options.rm;
+    let start = StartOptions { input, pin, remove, project: project_file, terminal, mounts };
     let digest = Some(minimal_spec::digest(&spec));
     Ok(CreateBox { spec, digest, values, start })
 }

@@ -14,6 +14,7 @@ use crate::args::{BoxOptions, NetworkArg, RestartArg, RunArgs, StartArgs, Worksp
 use crate::context::Context;
 use crate::error::Failure;
 use crate::project_file;
+use crate::run::mounts;
 
 /// What is to be run: an entry of the project, or the command line's own words.
 pub(super) enum What<'a> {
@@ -77,8 +78,13 @@ pub(super) fn what<'a>(
     args: Words<'_>,
     project: &'a minimal_spec::Project,
     values: &BTreeMap<String, ByteString>,
+    home: Option<&Path>,
 ) -> Result<What<'a>, Failure> {
     let mut layer = options(args.options, values)?;
+    for text in &args.options.mounts {
+        let mount = mounts::read(text, home)?;
+        layer.option_adds("--mount", &["files", "mounts"], json!(mount));
+    }
     if args.wish == Wish::Interact {
         layer.option("--tty", &["io", "pty_enabled"], true);
     }

@@ -54,6 +54,7 @@ pub(crate) async fn create(
     request.spec.check(request.values.iter()).map_err(|error| {
         ErrorBody::new(ErrorCode::InvalidSpec, format!("the spec cannot be run: {error}"))
     })?;
+    check_mounts(&request)?;
     let spec_digest = check_digest(&request)?;
     minimal_spec::check_root(&request.spec).map_err(|violation| {
         ErrorBody::new(
@@ -142,11 +143,11 @@ async fn birth(
     reservation.publish(Entry::Live(Arc::clone(&live)));
     match keeper {
         Keeper::Launched(link, process) => {
-            let options = start;
+            let (input, options) = (start.input, start);
             let start = Start { box_id: id, name, life: 1, spec, values, options };
             let start = ToKeeper::Start(Box::new(start));
             let link = first_sign::start(&host, id, (link, process), &start).await;
-            actor.born(link, options.input);
+            actor.born(link, input);
         }
         // It finds out, and the wait below ends with what it finds.
         Keeper::NotMade(_) | Keeper::Unknown => actor.adopted(),
@@ -335,6 +336,24 @@ fn check_digest(request: &CreateBox) -> Result<String, ErrorBody> {
             Err(error.with_detail("daemon", ours).with_detail("client", theirs.as_str()))
         }
         Some(_) | None => Ok(ours),
+    }
+}
+
+/// What the caller has found must be for each mount of the spec, or not be said.
+fn check_mounts(request: &CreateBox) -> Result<(), ErrorBody> {
+    let (found, asked) = (&request.start.mounts, &request.spec.files.mounts);
+    let wrong = |why: String| Err(ErrorBody::new(ErrorCode::BadRequest, why));
+    if !found.is_empty() && found.len() != asked.len() {
+        return wrong(format!(
+            "start.mounts says what {} sources are, and the spec has {} mounts",
+            found.len(),
+            asked.len()
+        ));
+    }
+    let is_absolute = |path: &[u8]| path.starts_with(b"/") && !path.contains(&0);
+    match found.iter().position(|found| !is_absolute(found.path.as_bytes())) {
+        Some(index) => wrong(format!("start.mounts[{index}].path is not an absolute path")),
+        None => Ok(()),
     }
 }
 

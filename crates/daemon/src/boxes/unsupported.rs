@@ -20,7 +20,6 @@ const ROWS: &[Row] = &[
         |spec| spec.io.pty_enabled && spec.identity.lifetime == Lifetime::UntilStopped,
         "leave it out: a terminal can only be had by a box that ends with its entrypoint",
     ),
-    ("files.mounts", |spec| !spec.files.mounts.is_empty(), "leave them out"),
     ("files.patches", |spec| !spec.files.patches.is_empty(), "leave them out"),
     (
         "files.workspace_exclude",
@@ -86,7 +85,6 @@ mod tests {
         vec![
             ("execution.on_oom", json!("end_box")),
             ("io.pty_enabled", json!(true)),
-            ("files.mounts", json!([{"source": "~/x", "dest": "/x", "mode": "ro"}])),
             ("files.patches", json!([{"source": "~/x", "dest": "/x"}])),
             ("files.workspace_exclude", json!(["target"])),
             ("network.mode", json!("own_ip")),

@@ -1,14 +1,14 @@
 //! What is handed to a box as mounts besides its own directories: made by the keeper, who may look
 //! where the box's users may not.
 
-use minimal_proto::api::FileId;
+use minimal_proto::api::StartOptions;
 use minimal_proto::keeper::Missing;
-use minimal_proto::spec::Workspace;
+use minimal_proto::spec::{MountMode, Workspace};
 use minimal_store::BoxDir;
 
-use super::own_files;
 use super::workspace::{self, Meanwhile, Wish};
 use super::{BirthError, at};
+use super::{mounts, own_files};
 use crate::assemble::GivenMounts;
 use crate::plan::{Given, Plan, Step};
 use crate::users::Users;
@@ -20,24 +20,38 @@ pub(super) struct Prepared {
     pub(super) mounts: GivenMounts,
     /// What its workspace is.
     pub(super) workspace: Workspace,
+    /// Whether it can write to something that is the host's.
+    pub(super) writes: bool,
     /// What is not as one would expect of it.
     pub(super) missing: Vec<Missing>,
 }
 
-/// Makes the mounts for every step of a plan that gives something. `meant` is the project that
-/// whoever made the box means.
+/// Makes the mounts for every step of a plan that gives something. `options` says which
+/// files whoever made the box means.
 pub(super) fn prepare(
-    (plan, meant): (&Plan, Option<FileId>),
+    (plan, options): (&Plan, &StartOptions),
     box_dir: &BoxDir,
     users: Users,
     meanwhile: &mut Meanwhile<'_>,
 ) -> Result<Prepared, BirthError> {
-    let mut prepared =
-        Prepared { mounts: Vec::new(), workspace: Workspace::None, missing: Vec::new() };
+    let mut prepared = Prepared {
+        mounts: Vec::new(),
+        workspace: Workspace::None,
+        writes: false,
+        missing: Vec::new(),
+    };
     for step in &plan.steps {
+        if let Step::Mount(shown) = step {
+            let meant = options.mounts.get(shown.index);
+            let mount = mounts::make(shown, meant, box_dir, users)?;
+            prepared.mounts.push((Given::Mount(shown.index), mount.mount));
+            prepared.missing.extend(mount.missing);
+            prepared.writes |= shown.mode == MountMode::Rw;
+            continue;
+        }
         let (Step::Give(given, _) | Step::GiveAt(given, _)) = step else { continue };
         let (kind, source, meant, place) = match given {
-            Given::Project(kind) => (*kind, &plan.project, meant, workspace::PROJECT),
+            Given::Project(kind) => (*kind, &plan.project, options.project, workspace::PROJECT),
             Given::Repository(kind) => (*kind, &plan.repository, None, workspace::REPOSITORY),
             Given::RootHome => {
                 let home = own_files::root_home(box_dir, users)
@@ -47,14 +61,18 @@ pub(super) fn prepare(
             }
             // What every box has is made with it (`own_files`), and layers over the system elsewhere
             // (`system_layers`, `rootfs`).
-            Given::Workbench | Given::Home | Given::Tmp | Given::System(_) | Given::Root => {
-                continue;
-            }
+            Given::Workbench
+            | Given::Home
+            | Given::Tmp
+            | Given::System(_)
+            | Given::Root
+            | Given::Mount(_) => continue,
         };
         let Some(source) = source else { continue };
         let wish = Wish { source, meant, kind, required: plan.workspace_required, place };
         let made = workspace::make(&wish, box_dir, users, meanwhile)?;
         prepared.missing.extend(made.missing);
+        prepared.writes |= made.kind == Workspace::Bind;
         if let Given::Project(_) = given {
             prepared.workspace = made.kind;
         }

@@ -18,6 +18,8 @@ mod given;
 mod identity;
 mod init;
 mod joiner;
+mod mounts;
+mod on_host;
 mod own_files;
 mod probing;
 mod pty;
@@ -39,7 +41,7 @@ use minimal_linux::fork::Network;
 use minimal_linux::landlock;
 use minimal_proto::ending::StartFault;
 use minimal_proto::keeper::{Enforcement, Missing, Start};
-use minimal_proto::spec::{EnvSource, NetworkMode, Workspace};
+use minimal_proto::spec::{EnvSource, NetworkMode};
 use minimal_proto::{ByteString, TerminalSize};
 use minimal_store::{BoxDir, LifeLock, hook};
 
@@ -145,7 +147,7 @@ pub(crate) fn give_birth<'a>(
     };
     let mut meanwhile = Meanwhile { peers, cgroups };
     let mut given =
-        given::prepare((&plan, start.options.project), box_dir, nursery.users, &mut meanwhile)?;
+        given::prepare((&plan, &start.options), box_dir, nursery.users, &mut meanwhile)?;
     let system = SystemLayers::prepare(&identity, &plan, box_dir, nursery, &mut meanwhile)?;
     given.mounts.extend(system.mounts);
     let own_accounts = root.map(|root| {
@@ -169,8 +171,7 @@ pub(crate) fn give_birth<'a>(
     let size = start.spec.io.pty_enabled.then(|| start.options.terminal.unwrap_or_default());
     let pipes = Pipes::make(size, start.options.input, &terminals, &identity)?;
     let Filters { every, bind } = &nursery.filters;
-    // The repository of a bound worktree is bound as well.
-    let filters = if given.workspace == Workspace::Bind { vec![bind, every] } else { vec![every] };
+    let filters = if given.writes { vec![bind, every] } else { vec![every] };
     let order = joiner::Order {
         program: program.as_ref().map(|(program, _)| program),
         path: program.as_ref().map_or(&[], |(_, path)| path.as_slice()),
@@ -207,7 +208,7 @@ pub(crate) fn give_birth<'a>(
         // Nobody writes to those of a box without an entrypoint.
         ends: if program.is_some() { ends } else { Ends::default() },
         again,
-        way_in: WayIn::of_box(start, way, own_accounts, given.workspace, process_limit),
+        way_in: WayIn::of_box(start, way, own_accounts, given.writes, process_limit),
         enforcement,
     })
 }

@@ -4,19 +4,19 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use minimal_linux::mount::{Reach, clone_tree, map_ids};
-use minimal_linux::namespaces::{self, IdRange, map_only};
+use minimal_linux::namespaces::{IdRange, map_only};
 use minimal_linux::overlay::{self, Layers, Marks};
 use minimal_proto::ending::StartFault;
 use minimal_proto::keeper::Missing;
 use minimal_store::BoxDir;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
-use super::BirthError;
 use super::system_layers::{UPPER, WORK, file, make, open};
 use super::workspace::{look_at, mounts_around};
+use super::{BirthError, on_host};
 use crate::etc::{self, Accounts};
 use crate::plan::{Contents, Plan};
 use crate::users::{RANGE, Users};
@@ -55,20 +55,13 @@ pub(super) fn prepare(
         errno,
     };
     let refused = |error: io::Error| failed(error.to_string(), error.raw_os_error());
-    let path = at_home(written).map_err(refused)?;
+    let path = on_host::at_home(written).map_err(refused)?;
     let around = mounts_around(&path).map_err(refused)?;
     if !around.local {
         look_at(&path).map_err(refused)?;
     }
     let path = path.canonicalize().map_err(refused)?;
-    let state = box_dir.path().canonicalize().map_err(refused)?;
-    if state.starts_with(&path) {
-        return Err(failed("the state of every box is in it".to_owned(), None));
-    }
-    // <state>/boxes/<id>: whatever is in there is some box's.
-    if state.ancestors().nth(2).is_some_and(|state| path.starts_with(state)) {
-        return Err(failed("it is in the state directory".to_owned(), None));
-    }
+    on_host::check_no_state(&path, box_dir).map_err(refused)?;
     let directory = open_path(&path).map_err(refused)?;
     let below = mounts_around(&path).map_err(refused)?.below;
     let mut missing: Vec<Missing> = Vec::new();
@@ -97,24 +90,6 @@ pub(super) fn prepare(
     let accounts = accounts(directory.as_fd());
     let mount = lay_over(lower.as_fd(), &accounts, plan, box_dir, users).map_err(refused)?;
     Ok(Some(Rootfs { mount, accounts, missing }))
-}
-
-/// A path below the home of whoever the daemon is, in full.
-fn at_home(path: &Path) -> io::Result<PathBuf> {
-    let Ok(below) = path.strip_prefix("~") else { return Ok(path.to_owned()) };
-    // Our own ids may be another namespace's.
-    let map = namespaces::own_uid_map()?;
-    let line = map.iter().find(|line| line.inside == 0);
-    let uid = line.map_or_else(|| rustix::process::geteuid().as_raw(), |line| line.outside);
-    let users = std::fs::read_to_string("/etc/passwd")?;
-    let home = users.lines().find_map(|line| {
-        let mut fields = line.split(':').skip(2);
-        let is_it = fields.next()?.parse() == Ok(uid);
-        fields.nth(2).filter(|_| is_it)
-    });
-    let none =
-        || io::Error::other(format!("/etc/passwd has no home for uid {uid}: write it in full"));
-    Ok(Path::new(home.ok_or_else(none)?).join(below))
 }
 
 fn open_path(path: &Path) -> io::Result<OwnedFd> {

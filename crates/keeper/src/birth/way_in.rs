@@ -11,7 +11,7 @@ use minimal_linux::fork::Network;
 use minimal_linux::seccomp::Filter;
 use minimal_proto::exec::{ExecCommand, ExecMode};
 use minimal_proto::keeper::Start;
-use minimal_proto::spec::{EnvSource, Workspace};
+use minimal_proto::spec::EnvSource;
 use minimal_proto::{BoxId, BoxName, ByteString};
 use std::collections::BTreeMap;
 
@@ -49,7 +49,8 @@ pub(crate) struct WayIn<'a> {
     /// The spec's own variables.
     variables: BTreeMap<String, ByteString>,
     network: Network,
-    workspace: Workspace,
+    /// Whether the box can write to something that is the host's.
+    writes_to_host: bool,
     process_limit: Option<u64>,
 }
 
@@ -59,7 +60,7 @@ impl<'a> WayIn<'a> {
         start: &Start,
         (nursery, terminals): (&'a SharedRoot, Terminals),
         accounts: Option<Accounts>,
-        workspace: Workspace,
+        writes_to_host: bool,
         process_limit: Option<u64>,
     ) -> Self {
         let execution = &start.spec.execution;
@@ -78,7 +79,7 @@ impl<'a> WayIn<'a> {
             cwd: execution.cwd.clone(),
             variables: own.collect(),
             network: plan::network(start.spec.network.mode),
-            workspace,
+            writes_to_host,
             process_limit,
         }
     }
@@ -190,7 +191,7 @@ impl<'a> WayIn<'a> {
     /// What its programs may not ask of the kernel.
     pub(super) fn filters(&self) -> Vec<&'a Filter> {
         let Filters { every, bind } = &self.nursery.filters;
-        if self.workspace == Workspace::Bind { vec![bind, every] } else { vec![every] }
+        if self.writes_to_host { vec![bind, every] } else { vec![every] }
     }
 
     /// What all programs that get in have in common.

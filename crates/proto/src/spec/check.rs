@@ -99,6 +99,7 @@ impl Spec {
         for (index, mount) in files.mounts.iter().enumerate() {
             check_source(&format!("files.mounts[{index}].source"), &mount.source)?;
             check_dest(&format!("files.mounts[{index}].dest"), &mount.dest)?;
+            check_not_reserved(&format!("files.mounts[{index}].dest"), &mount.dest)?;
             if let Some(first) = dests.insert(&mount.dest, index) {
                 let dest = mount.dest.to_lossy();
                 return Err(SpecError::SameDest { first, second: index, dest });
@@ -262,6 +263,17 @@ fn check_dest(key: &str, path: &ByteString) -> Result<(), SpecError> {
     Ok(())
 }
 
+/// Not where the kernel shows the box to itself: what a program finds there it believes.
+fn check_not_reserved(key: &str, dest: &ByteString) -> Result<(), SpecError> {
+    let first = dest.as_bytes().split(|byte| *byte == b'/').find(|part| !part.is_empty());
+    match first {
+        Some(b"dev" | b"proc" | b"sys") => {
+            Err(SpecError::Reserved { key: key.to_owned(), dest: dest.to_lossy() })
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Whether it can be a user's name (useradd(8) takes up to 32 bytes) or number.
 fn is_user(user: &str) -> bool {
     let fits = |c: char| c.is_ascii_graphic() && !matches!(c, ':' | '/' | ',');
@@ -368,6 +380,14 @@ pub enum SpecError {
     Dest {
         /// Which.
         key: String,
+    },
+    /// A place that is the kernel's.
+    #[error("{key} is {dest}: /dev, /proc and /sys are the box's own")]
+    Reserved {
+        /// Which.
+        key: String,
+        /// Where.
+        dest: String,
     },
     /// Two mounts, one place.
     #[error("files.mounts[{first}] and files.mounts[{second}] are both for {dest}")]

@@ -223,6 +223,11 @@ mod tests {
             let key = "files.mounts[0].dest".to_owned();
             assert_eq!(check(&spec), Err(SpecError::Dest { key }), "{dest}");
         }
+        for dest in ["/proc", "//dev/x", "/sys/"] {
+            let mut spec = task();
+            spec.files.mounts = vec![mount("~/x", dest)];
+            assert!(matches!(check(&spec), Err(SpecError::Reserved { .. })), "{dest}");
+        }
         let mut spec = task();
         spec.files.mounts = vec![mount("~/x", "/a"), mount("y", "/b"), mount("/z", "/a")];
         let dest = "/a".to_owned();

@@ -72,6 +72,8 @@ mod listing;
 #[cfg(test)]
 mod logs;
 #[cfg(test)]
+mod mounts;
+#[cfg(test)]
 mod names;
 #[cfg(test)]
 mod network;

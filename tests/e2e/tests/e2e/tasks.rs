@@ -102,6 +102,7 @@ for_each_user! {
     /// Values that are inherited are the caller's, and nowhere but in the box's memory.
     fn inherited_values_are_in_no_file(env) {
         env.file("minimal.toml", FILE);
+        env.file("../home/.config/minimal/user_policy.toml", "[vars]\nallow = [\"TOKEN\"]\n");
         let mut running =
             env.min(["run", "secret"]).env("TOKEN", "correct-horse-battery").stdin_piped().spawn();
         running.wait_for_stdout("right\nother\n");
@@ -111,6 +112,7 @@ for_each_user! {
         assert!(!is_kept(env.state_dir(), b"correct-horse-battery"));
         env.min(["run", "secret"]).run().assert_code(3).assert_stdout("")
             .assert_stderr_has("nothing was run: the variable TOKEN is to be inherited");
+        std::fs::remove_dir_all(env.home().join(".config")).unwrap();
     }
 
     /// A task starts at the root, or where its caller is if it says so.

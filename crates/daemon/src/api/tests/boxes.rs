@@ -206,7 +206,8 @@ async fn the_same_key_is_the_same_box() {
     assert_eq!([one, two].iter().filter(|status| **status == 201).count(), 1, "{one} {two}");
     assert_eq!(first["id"], second["id"]);
 
-    let other = CreateBox { start: StartOptions { input: true, ..request.start }, ..create() };
+    let other =
+        CreateBox { start: StartOptions { input: true, ..request.start.clone() }, ..create() };
     let (status, error) = world.post("/v1/boxes", &headers, &other).await;
     assert_eq!((status, &error["code"]), (409, &"key_reused".into()));
 

@@ -7,8 +7,14 @@ use minimal_proto::{ErrorCode, EventData};
 
 use crate::testing::{Attached, FakeKeeper, Heard, World, ending, within};
 
-const INPUT: StartOptions =
-    StartOptions { input: true, pin: false, remove: false, project: None, terminal: None };
+const INPUT: StartOptions = StartOptions {
+    input: true,
+    pin: false,
+    remove: false,
+    project: None,
+    terminal: None,
+    mounts: Vec::new(),
+};
 
 /// Something to print that no two places of look alike.
 fn pattern(length: usize) -> Vec<u8> {

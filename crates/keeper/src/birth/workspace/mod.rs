@@ -18,8 +18,9 @@ mod report;
 mod tree;
 
 pub(super) use mounts::around as mounts_around;
+pub(super) use overlay::Refusal;
 pub(crate) use owners::make_common_maps;
-pub(super) use project::look_at;
+pub(super) use project::{Project, look_at};
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -36,7 +37,6 @@ use super::{BirthError, at};
 use crate::limits::Cgroups;
 use crate::peers::Peers;
 use crate::users::Users;
-use project::Project;
 
 /// What is attempted, in messages.
 const GIVE_PROJECT: &str = "give the project to the box";
@@ -87,6 +87,22 @@ pub(crate) struct Wish<'a> {
     pub(crate) place: Place,
 }
 
+/// The host's own, read-write.
+pub(super) use bind::make as bind;
+/// What the host has is shown, read-only: whoever else than its owner has a file there has it in the
+/// box too, if that has them.
+pub(super) use bind::read_only as show;
+
+/// A layer of the box's own over what the host has.
+pub(super) fn lay_over(
+    source: &Project,
+    layer: (&str, &str),
+    box_dir: &BoxDir,
+    users: Users,
+) -> Result<OwnedFd, Refusal> {
+    overlay::make(source, layer, box_dir, users)
+}
+
 /// A workspace that was made.
 #[derive(Debug)]
 pub(crate) struct Made {
@@ -106,12 +122,12 @@ pub(crate) fn make(
     users: Users,
     meanwhile: &mut Meanwhile<'_>,
 ) -> Result<Made, BirthError> {
-    let project = Project::open(wish.source, wish.meant)?;
+    let project = Project::open(wish.source, wish.meant, GIVE_PROJECT)?;
     let mut missing: Vec<Missing> = owners::strangers(&project, users).into_iter().collect();
     let (mount, kind) = match wish.kind {
         Workspace::Bind => {
             missing.extend(bind::what_is_missing(&project));
-            (bind::make(&project, users)?, Workspace::Bind)
+            (bind::make(&project, users, GIVE_PROJECT)?, Workspace::Bind)
         }
         Workspace::Copy => {
             let (mount, left_out) = copy::make(&project, wish.place, box_dir, users, meanwhile)?;
@@ -122,7 +138,10 @@ pub(crate) fn make(
             // A life that had to copy goes on with its copy.
             let laid = match has(box_dir, wish.place.copy) {
                 true => Err(None),
-                false => overlay::make(&project, wish.place, box_dir, users).map_err(Some),
+                false => {
+                    overlay::make(&project, (wish.place.upper, wish.place.work), box_dir, users)
+                        .map_err(Some)
+                }
             };
             match laid {
                 Ok(mount) => {
@@ -178,11 +197,11 @@ pub(super) fn own_mount(box_dir: &BoxDir, name: &str) -> io::Result<OwnedFd> {
     Ok(mount)
 }
 
-/// Names the project in what went wrong with it.
-fn about(project: &Path) -> impl Fn(io::Error) -> BirthError + '_ {
+/// Names what was attempted, and on what of the host's, in what went wrong with it.
+pub(super) fn about<'a>(what: &'a str, path: &'a Path) -> impl Fn(io::Error) -> BirthError + 'a {
     move |error| BirthError {
-        message: format!("cannot {GIVE_PROJECT}: {}: {error}", project.display()),
-        ..BirthError::new(GIVE_PROJECT, &error)
+        message: format!("cannot {what}: {}: {error}", path.display()),
+        ..BirthError::new(what, &error)
     }
 }
 

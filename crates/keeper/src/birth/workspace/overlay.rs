@@ -14,16 +14,17 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::project::Project;
-use super::{GIVE_PROJECT, Place, owners};
+use super::{GIVE_PROJECT, owners};
 use crate::birth::BirthError;
 use crate::birth::own_files::make_directory;
 use crate::users::Users;
 
 /// Why there is no overlay.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(in crate::birth) struct Refusal {
     why: String,
-    errno: Option<i32>,
+    /// The kernel's answer.
+    pub(in crate::birth) errno: Option<i32>,
 }
 
 impl Refusal {
@@ -63,7 +64,7 @@ impl fmt::Display for Refusal {
 
 pub(super) fn make(
     project: &Project,
-    place: Place,
+    (upper_name, work_name): (&str, &str),
     box_dir: &BoxDir,
     users: Users,
 ) -> Result<OwnedFd, Refusal> {
@@ -90,8 +91,8 @@ pub(super) fn make(
         })?;
     }
     let layers = || -> io::Result<[OwnedFd; 3]> {
-        make_upper(project, place, box_dir, users)?;
-        make_directory(box_dir.dir_fd(), place.work, 0o700, users)?;
+        make_upper(project, upper_name, box_dir, users)?;
+        make_directory(box_dir.dir_fd(), work_name, 0o700, users)?;
         // Beneath a mount of its own, so that the options of the overlay do not tell the box where
         // on the host its directory is.
         let own = clone_tree(box_dir.dir_fd(), Path::new("fs"), Reach::One)?;
@@ -99,7 +100,7 @@ pub(super) fn make(
         let layer = |name: &str| {
             rustix::fs::openat(&own, name.trim_start_matches("fs/"), flags, Mode::empty())
         };
-        let (upper, work) = (layer(place.upper)?, layer(place.work)?);
+        let (upper, work) = (layer(upper_name)?, layer(work_name)?);
         Ok([upper, work, own])
     };
     // The last is only kept: a detached mount that nobody holds is taken apart, and its directories
@@ -116,12 +117,11 @@ pub(super) fn make(
 }
 
 /// The upper's root is what the box sees as the project's: who may enter it, and how old it is.
-fn make_upper(project: &Project, place: Place, box_dir: &BoxDir, users: Users) -> io::Result<()> {
-    let is_new =
-        make_directory(box_dir.dir_fd(), place.upper, project.stat.st_mode & 0o7777, users)?;
+fn make_upper(project: &Project, upper: &str, box_dir: &BoxDir, users: Users) -> io::Result<()> {
+    let is_new = make_directory(box_dir.dir_fd(), upper, project.stat.st_mode & 0o7777, users)?;
     if is_new {
         let time = super::times(&project.stat);
-        rustix::fs::utimensat(box_dir.dir_fd(), place.upper, &time, AtFlags::SYMLINK_NOFOLLOW)?;
+        rustix::fs::utimensat(box_dir.dir_fd(), upper, &time, AtFlags::SYMLINK_NOFOLLOW)?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The project's directory, held open.
+//! What a box is given of the host, held open: the project's directory, or the source of a mount.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -12,22 +12,22 @@ use minimal_proto::ending::StartFault;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, Stat};
 
 use super::mounts::Around;
-use super::{BirthError, GIVE_PROJECT, about};
+use super::{BirthError, about};
 use crate::birth::readable_before;
 
 /// How long the project's directory may take to answer.
 const LOOK_LIMIT: Duration = Duration::from_secs(5);
 
-/// A directory of the host, held open: whatever its path means later, it is the same.
+/// A directory of the host, or a file of it, held open: whatever its path means later, it is the same.
 #[derive(Debug)]
-pub(super) struct Project {
+pub(in crate::birth) struct Project {
     /// Where it was found; for messages.
-    pub(super) path: PathBuf,
+    pub(in crate::birth) path: PathBuf,
     fd: OwnedFd,
     /// Its owner, mode and times.
-    pub(super) stat: Stat,
+    pub(in crate::birth) stat: Stat,
     /// What is mounted below it, as paths of the host.
-    pub(super) mounts_below: Vec<PathBuf>,
+    pub(in crate::birth) mounts_below: Vec<PathBuf>,
 }
 
 impl Project {
@@ -36,23 +36,41 @@ impl Project {
     ///
     /// `meant` is which one they mean: what was mounted in our namespace when the daemon started may
     /// be another than what the host has there now.
-    pub(super) fn open(path: &Path, meant: Option<FileId>) -> Result<Self, BirthError> {
-        let failed = about(path);
+    pub(super) fn open(path: &Path, meant: Option<FileId>, what: &str) -> Result<Self, BirthError> {
+        Self::open_any(path, meant, OFlags::DIRECTORY, what)
+    }
+
+    /// The same for whatever is there.
+    pub(in crate::birth) fn open_source(
+        path: &Path,
+        meant: Option<FileId>,
+        what: &str,
+    ) -> Result<Self, BirthError> {
+        Self::open_any(path, meant, OFlags::empty(), what)
+    }
+
+    fn open_any(
+        path: &Path,
+        meant: Option<FileId>,
+        kind: OFlags,
+        what: &str,
+    ) -> Result<Self, BirthError> {
+        let failed = about(what, path);
         let around = Around::of(path).map_err(&failed)?;
         if !around.local {
             look_at(path).map_err(&failed)?;
         }
         // O_PATH: the directory of another user may be given though not even we may list it.
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let flags = OFlags::PATH | OFlags::CLOEXEC | kind;
         let opened =
             rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
         let fd = opened.map_err(|errno| match errno {
             rustix::io::Errno::LOOP => BirthError {
                 message: format!(
-                    "cannot {GIVE_PROJECT}: {}: a symbolic link is on the way to it",
+                    "cannot {what}: {}: a symbolic link is on the way to it",
                     path.display()
                 ),
-                ..BirthError::new(GIVE_PROJECT, &errno.into())
+                ..BirthError::new(what, &errno.into())
             },
             errno => failed(errno.into()),
         })?;
@@ -61,13 +79,13 @@ impl Project {
         if meant.is_some_and(|meant| meant != found) {
             return Err(BirthError {
                 message: format!(
-                    "cannot {GIVE_PROJECT}: {}: it is another directory for the daemon, since \
+                    "cannot {what}: {}: it is another one for the daemon, since \
                      something was mounted or unmounted there after that had started; \
                      `min host stop` lets the next one see it, and boxes run on",
                     path.display()
                 ),
                 fault: StartFault::Other,
-                step: GIVE_PROJECT.to_owned(),
+                step: what.to_owned(),
                 errno: None,
             });
         }
@@ -75,7 +93,7 @@ impl Project {
     }
 
     /// The directory: to look below it, or to make a mount of it.
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+    pub(in crate::birth) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 }

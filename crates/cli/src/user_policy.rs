@@ -1,0 +1,346 @@
+//! The user policy: what a project's file may take from the host, as its user has decided.
+//!
+//! Of several lines about one thing `deny` wins over `ignore`, and `ignore` over `allow`. What no line
+//! is about is refused, with the lines that would allow it. What a person asks for on the command line
+//! is not judged.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use minimal_proto::ErrorCode;
+use serde::Deserialize;
+
+use crate::context::Context;
+use crate::error::Failure;
+use crate::project_file;
+
+/// The file, in the directory of settings.
+const FILE: &str = "minimal/user_policy.toml";
+
+/// What the file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Lines {
+    /// Files and directories, with all that is below them. In a part of a path `*` stands for any
+    /// characters, and `?` for one.
+    paths: PathLines,
+    /// Variables, by name, with `*` and `?`.
+    vars: VariableLines,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct PathLines {
+    /// May be read.
+    allow: Vec<String>,
+    /// May be read and changed.
+    allow_write: Vec<String>,
+    deny: Vec<String>,
+    ignore: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct VariableLines {
+    allow: Vec<String>,
+    deny: Vec<String>,
+    ignore: Vec<String>,
+}
+
+/// What is done with something, from the most to the least lenient.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// It is given.
+    Allowed,
+    /// No line is about it.
+    Unlisted,
+    /// The box goes without it.
+    Ignored,
+    /// There is no box.
+    Denied,
+}
+
+/// The policy of whoever runs the command.
+#[derive(Clone, Debug, Default)]
+pub struct UserPolicy {
+    /// Where it is; none without a home.
+    file: Option<PathBuf>,
+    /// As they may be written: `~` is each of them.
+    homes: Vec<PathBuf>,
+    lines: Lines,
+}
+
+impl UserPolicy {
+    /// Reads it; without a file nothing is listed.
+    ///
+    /// # Errors
+    /// `invalid_config`: it cannot be read, others can write it, or it is wrong.
+    pub fn load(context: &Context) -> Result<Self, Failure> {
+        let home = context.home();
+        // A relative one is invalid and to be ignored (XDG Base Directory Specification).
+        let settings = context.env.path("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
+        let settings = settings.or_else(|| home.as_ref().map(|home| home.join(".config")));
+        let file = settings.map(|settings| settings.join(FILE));
+        let mut homes: Vec<PathBuf> = home.iter().cloned().collect();
+        homes.extend(home.as_deref().and_then(|home| home.canonicalize().ok()));
+        homes.dedup();
+        let lines = match &file {
+            Some(file) if file.symlink_metadata().is_ok() => read(file)?,
+            Some(_) | None => Lines::default(),
+        };
+        Ok(Self { file, homes, lines })
+    }
+
+    /// The file, for people.
+    #[must_use]
+    pub fn place(&self) -> String {
+        match &self.file {
+            Some(file) => shown(file, &self.homes),
+            None => "~/.config/minimal/user_policy.toml".to_owned(),
+        }
+    }
+
+    /// A path for the file: below the home where it is.
+    #[must_use]
+    pub fn shown(&self, path: &Path) -> String {
+        shown(path, &self.homes)
+    }
+
+    /// What is done with a file or directory: `written` is what leads to it, `real` where that leads
+    /// in the end. The stricter verdict counts.
+    #[must_use]
+    pub fn of_path(&self, written: &Path, real: &Path, is_changed: bool) -> Verdict {
+        let written = without_steps_back(written);
+        self.of_one_path(&written, is_changed).max(self.of_one_path(real, is_changed))
+    }
+
+    fn of_one_path(&self, path: &Path, is_changed: bool) -> Verdict {
+        let lines = &self.lines.paths;
+        let any = |patterns: &[String], is_about: fn(&Path, &Path) -> bool| {
+            patterns.iter().flat_map(|it| self.expand(it)).any(|pattern| is_about(&pattern, path))
+        };
+        // Whoever has a directory has what is denied in it.
+        if any(&lines.deny, |pattern, path| covers(pattern, path) || is_in(pattern, path)) {
+            return Verdict::Denied;
+        }
+        if any(&lines.ignore, covers) {
+            Verdict::Ignored
+        } else if any(&lines.allow_write, covers) || (!is_changed && any(&lines.allow, covers)) {
+            Verdict::Allowed
+        } else {
+            Verdict::Unlisted
+        }
+    }
+
+    /// What is done with a variable.
+    #[must_use]
+    pub fn of_variable(&self, name: &str) -> Verdict {
+        let lines = &self.lines.vars;
+        let any = |patterns: &[String]| {
+            patterns.iter().any(|pattern| matches(pattern.as_bytes(), name.as_bytes()))
+        };
+        if any(&lines.deny) {
+            Verdict::Denied
+        } else if any(&lines.ignore) {
+            Verdict::Ignored
+        } else if any(&lines.allow) {
+            Verdict::Allowed
+        } else {
+            Verdict::Unlisted
+        }
+    }
+
+    fn expand(&self, pattern: &str) -> Vec<PathBuf> {
+        match Path::new(pattern).strip_prefix("~") {
+            Ok(below) => self.homes.iter().map(|home| home.join(below)).collect(),
+            Err(_) => vec![PathBuf::from(pattern)],
+        }
+    }
+}
+
+fn read(file: &Path) -> Result<Lines, Failure> {
+    let wrong = |why: &str| {
+        Failure::new(ErrorCode::InvalidConfig, format!("read `{}`: {why}", file.display()))
+    };
+    let text = project_file::read(file).map_err(|why| wrong(&why))?;
+    let mode = file.metadata().map_err(|error| wrong(&error.to_string()))?.mode();
+    if mode & 0o022 != 0 {
+        let hint = format!("take that away: chmod go-w {}", file.display());
+        return Err(wrong("others can write to it, and it decides what they get").hint(hint));
+    }
+    let lines: Lines = toml::from_str(&text).map_err(|error| {
+        wrong(error.to_string().trim_end()).hint(
+            "it has [paths] with allow, allow_write, deny and ignore, and [vars] with allow, deny and ignore",
+        )
+    })?;
+    let PathLines { allow, allow_write, deny, ignore } = lines.paths.clone();
+    let mut paths = [allow, allow_write, deny, ignore].into_iter().flatten();
+    // Else it would be about nothing, and a denial nobody hears of is worse than none.
+    let is_path = |path: &str| path.starts_with('/') || path.starts_with("~/") || path == "~";
+    let refused = paths.find(|path| !is_path(path) || has_steps_back(path));
+    match refused {
+        Some(path) => {
+            Err(wrong(&format!("`{path}` is not an absolute path, or one that begins with ~/")))
+        }
+        None => Ok(lines),
+    }
+}
+
+fn has_steps_back(path: &str) -> bool {
+    path.split('/').any(|part| matches!(part, "." | ".."))
+}
+
+fn shown(path: &Path, homes: &[PathBuf]) -> String {
+    match homes.iter().find_map(|home| path.strip_prefix(home).ok()) {
+        Some(below) if below.as_os_str().is_empty() => "~".to_owned(),
+        Some(below) => Path::new("~").join(below).display().to_string(),
+        None => path.display().to_string(),
+    }
+}
+
+/// Whether a path is what a pattern names, or below it.
+fn covers(pattern: &Path, path: &Path) -> bool {
+    pattern.components().count() <= path.components().count() && agree(pattern, path)
+}
+
+/// Whether what a pattern names can be below a path.
+fn is_in(pattern: &Path, path: &Path) -> bool {
+    path.components().count() <= pattern.components().count() && agree(pattern, path)
+}
+
+/// Whether the parts that both have agree.
+fn agree(pattern: &Path, path: &Path) -> bool {
+    let mut parts = pattern.components().zip(path.components());
+    parts.all(|(one, other)| matches(one.as_os_str().as_bytes(), other.as_os_str().as_bytes()))
+}
+
+/// `*` stands for any bytes, `?` for one.
+fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut at, mut from) = (0, 0);
+    let mut star = None;
+    while from < text.len() {
+        match pattern.get(at) {
+            Some(b'*') => {
+                star = Some((at, from));
+                at += 1;
+            }
+            Some(byte) if *byte == b'?' || *byte == text[from] => {
+                at += 1;
+                from += 1;
+            }
+            _ => match star {
+                // One more for the last star.
+                Some((star_at, star_from)) => {
+                    star = Some((star_at, star_from + 1));
+                    at = star_at + 1;
+                    from = star_from + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[at..].iter().all(|byte| *byte == b'*')
+}
+
+/// A path as its words say, whatever is there.
+pub(crate) fn without_steps_back(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            part => plain.push::<&OsStr>(part.as_os_str()),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(text: &str) -> UserPolicy {
+        let lines = toml::from_str(text).unwrap();
+        UserPolicy { file: None, homes: vec!["/home/me".into()], lines }
+    }
+
+    #[test]
+    fn deny_wins_over_ignore_and_that_over_allow() {
+        let policy = policy(
+            "[paths]\nallow = ['~/.cargo', '/srv/*/data', '~/.ssh']\nallow_write = ['~/out']\n\
+             ignore = ['~/.cargo/registry']\ndeny = ['~/.ssh', '~/.cargo/registry/keys']\n\
+             [vars]\nallow = ['CI_*', 'A?']\nignore = ['CI_B*']\ndeny = ['CI_BAD']\n",
+        );
+        let of = |path: &str, is_changed| policy.of_path(path.as_ref(), path.as_ref(), is_changed);
+        for (path, verdict) in [
+            ("/home/me/.cargo", Verdict::Denied),
+            ("/home/me/.cargo/bin", Verdict::Allowed),
+            ("/home/me/.cargo/registry/x", Verdict::Ignored),
+            ("/home/me/.cargo/registry/keys", Verdict::Denied),
+            ("/home/me/.ssh/id", Verdict::Denied),
+            ("/home/me", Verdict::Denied),
+            ("/", Verdict::Denied),
+            ("/home/me/.cargo2", Verdict::Unlisted),
+            ("/srv/a/data/b", Verdict::Allowed),
+            ("/srv/a/b/data", Verdict::Unlisted),
+            ("/home/me/out/x", Verdict::Allowed),
+        ] {
+            assert_eq!(of(path, false), verdict, "{path}");
+        }
+        assert_eq!(of("/home/me/.cargo/bin", true), Verdict::Unlisted);
+        assert_eq!(of("/home/me/out", true), Verdict::Allowed);
+        for (name, verdict) in [
+            ("CI_A", Verdict::Allowed),
+            ("CI_B", Verdict::Ignored),
+            ("CI_BAD", Verdict::Denied),
+            ("AB", Verdict::Allowed),
+            ("ABC", Verdict::Unlisted),
+        ] {
+            assert_eq!(policy.of_variable(name), verdict, "{name}");
+        }
+    }
+
+    #[test]
+    fn of_link_and_target_the_stricter_counts() {
+        let policy = policy("[paths]\nallow = ['/a']\ndeny = ['/secret']\nignore = ['/i']\n");
+        let of = |written: &str, real: &str| policy.of_path(written.as_ref(), real.as_ref(), false);
+        assert_eq!(of("/a/x", "/a/y"), Verdict::Allowed);
+        assert_eq!(of("/a/x", "/b"), Verdict::Unlisted);
+        assert_eq!(of("/b", "/a"), Verdict::Unlisted);
+        assert_eq!(of("/a/x", "/i"), Verdict::Ignored);
+        assert_eq!(of("/a/../secret", "/a"), Verdict::Denied);
+        assert_eq!(of("/i", "/secret/x"), Verdict::Denied);
+    }
+
+    #[test]
+    fn patterns_end_in_bounded_time() {
+        assert!(matches(b"a*b*c", b"aXbYc"));
+        assert!(!matches(b"a*b", b"aXc"));
+        assert!(matches(b"*", b""));
+        let (pattern, text) = (b"*a".repeat(200), b"a".repeat(2_000));
+        assert!(matches(&pattern, &text));
+        assert!(!matches(&[&pattern[..], b"b"].concat(), &text));
+    }
+
+    #[test]
+    fn what_is_no_policy_is_told() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (text, why) in [
+            ("[paths]\nalow = []\n", "unknown field `alow`"),
+            ("[paths]\ndeny = ['.ssh']\n", "`.ssh` is not an absolute path"),
+            ("[paths]\ndeny = ['/a/../b']\n", "`/a/../b` is not an absolute path"),
+            ("[vars]\nallow = 'A'\n", "expected a sequence"),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            let failure = read(file.path()).unwrap_err();
+            assert_eq!(failure.code, ErrorCode::InvalidConfig);
+            assert!(failure.message.contains(why), "{}", failure.message);
+        }
+        std::fs::write(&file, "").unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+        std::fs::set_permissions(&file, mode).unwrap();
+        assert!(read(file.path()).unwrap_err().message.contains("others can write"));
+    }
+}
