@@ -16,6 +16,7 @@ pub mod conformance;
 pub mod contract;
 pub mod fake;
 pub mod hub;
+pub mod local;
 pub mod runner;
 pub mod socket;
 pub mod wire;

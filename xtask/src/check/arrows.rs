@@ -32,7 +32,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("minimal-testkit", &["minimal-proto"]),
-    ("minimal-e2e", &["minimal-proto", "minimal-sdk", "minimal-store", "minimal-testkit"]),
+    (
+        "minimal-e2e",
+        &["minimal-proto", "minimal-runner", "minimal-sdk", "minimal-store", "minimal-testkit"],
+    ),
     ("xtask", &[]),
 ];
 

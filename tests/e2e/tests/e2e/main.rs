@@ -88,6 +88,8 @@ mod restarts;
 #[cfg(test)]
 mod rootfs;
 #[cfg(test)]
+mod sandboxes;
+#[cfg(test)]
 mod secrets;
 #[cfg(test)]
 mod services;
