@@ -85,6 +85,8 @@ fn the_tree_of_commands() {
       events       Print what has happened to a box
       stop         End boxes: TERM to every process, then KILL
       kill         Send one signal to the command of boxes
+      pause        Have everything in boxes stand still
+      unpause      Have paused boxes go on
       rm           Remove boxes: their records, logs and files
       box          Everything about boxes
         start      Start a service, or any command, in a box that runs until it is stopped, and print its id
@@ -100,6 +102,8 @@ fn the_tree_of_commands() {
         events     Print what has happened to a box
         stop       End boxes: TERM to every process, then KILL
         kill       Send one signal to the command of boxes
+        pause      Have everything in boxes stand still
+        unpause    Have paused boxes go on
         rm         Remove boxes: their records, logs and files
       task         Tasks of the project
         run        Run a task in a fresh box

@@ -49,7 +49,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 pub use etc::is_in_public_etc;
-pub use limits::remove_cgroups_left_behind;
+pub use limits::{remove_cgroups_left_behind, thaw_left_behind};
 pub use users::BOX_USER;
 
 /// The name of a keeper's control socket in its box directory.

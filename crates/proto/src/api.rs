@@ -136,6 +136,9 @@ pub struct BoxRecord {
     /// What its entrypoint does; null unless the box runs, and in answers of earlier builds.
     #[serde(default)]
     pub entrypoint: Option<Entrypoint>,
+    /// Whether everything in it stands still.
+    #[serde(default)]
+    pub paused: bool,
     /// What isolation is in force; null before the start.
     pub enforcement: Option<Enforcement>,
     /// Execs that run now.

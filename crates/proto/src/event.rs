@@ -36,6 +36,10 @@ pub enum EventData {
     Restarted(Restarted),
     /// The box is ready for others, as its probe says.
     Ready,
+    /// Everything in the box stands still.
+    Paused,
+    /// It goes on.
+    Unpaused,
     /// A client began to read, or write, the box's streams.
     Attached(ClientNote),
     /// It left.
@@ -182,6 +186,8 @@ impl EventData {
             Self::EntrypointReturned(_) => "entrypoint_returned",
             Self::Restarted(_) => "restarted",
             Self::Ready => "ready",
+            Self::Paused => "paused",
+            Self::Unpaused => "unpaused",
             Self::Attached(_) => "attached",
             Self::Detached(_) => "detached",
             Self::Degraded(_) => "degraded",
@@ -201,7 +207,9 @@ impl EventData {
             Self::Created(data) => serde_json::to_value(data),
             Self::Started(data) => serde_json::to_value(data),
             Self::Restarted(data) => serde_json::to_value(data),
-            Self::Ready => Ok(Value::Object(serde_json::Map::new())),
+            Self::Ready | Self::Paused | Self::Unpaused => {
+                Ok(Value::Object(serde_json::Map::new()))
+            }
             Self::Attached(data) | Self::Detached(data) => serde_json::to_value(data),
             Self::Degraded(data) => serde_json::to_value(data),
             Self::Renamed(data) => serde_json::to_value(data),
@@ -227,6 +235,8 @@ impl EventData {
             "entrypoint_returned" => Self::EntrypointReturned(serde_json::from_value(data)?),
             "restarted" => Self::Restarted(serde_json::from_value(data)?),
             "ready" => Self::Ready,
+            "paused" => Self::Paused,
+            "unpaused" => Self::Unpaused,
             "attached" => Self::Attached(serde_json::from_value(data)?),
             "detached" => Self::Detached(serde_json::from_value(data)?),
             "degraded" => Self::Degraded(serde_json::from_value(data)?),

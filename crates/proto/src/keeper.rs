@@ -65,6 +65,10 @@ pub struct Enforcement {
     /// in layers of the box's own; `none`: nothing.
     #[serde(default = "no_install")]
     pub install: String,
+    /// The control group by which the box can be paused; null: it cannot be, and in records of earlier
+    /// builds.
+    #[serde(default)]
+    pub freezer: Option<String>,
     /// What is not in force, each with its reason.
     #[serde(default)]
     pub missing: Vec<Missing>,
@@ -131,6 +135,16 @@ pub enum ToKeeper {
         signal: Signal,
         /// Its whole process group.
         group: bool,
+    },
+    /// Have everything in the box stand still. Keepers of builds before this message do not answer it.
+    Pause {
+        /// Answered by [`FromKeeper::Done`] once it does.
+        request: u64,
+    },
+    /// Have it go on.
+    Unpause {
+        /// Answered by [`FromKeeper::Done`].
+        request: u64,
     },
     /// A client that writes input is there.
     WriterAttached {

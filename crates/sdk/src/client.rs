@@ -204,6 +204,22 @@ impl Client {
         self.http.json(&call.never_repeated()).await.map(|Nothing {}| ())
     }
 
+    /// Has a box stand still; answers once it does.
+    ///
+    /// # Errors
+    /// `wrong_state` if it has ended, `not_supported` where no freezer can be had, or no daemon answers.
+    pub async fn pause(&self, id: BoxId) -> Result<BoxRecord, CallError> {
+        self.http.json_within(&Call::post(box_target(id, "/pause")), self.retry).await
+    }
+
+    /// Has it go on.
+    ///
+    /// # Errors
+    /// `wrong_state` if it has ended, or no daemon answers.
+    pub async fn unpause(&self, id: BoxId) -> Result<BoxRecord, CallError> {
+        self.http.json_within(&Call::post(box_target(id, "/unpause")), self.retry).await
+    }
+
     /// Tells the daemon that the creator knows the ending.
     ///
     /// # Errors

@@ -157,6 +157,10 @@ pub enum Command {
     Stop(StopArgs),
     /// Send one signal to the command of boxes
     Kill(KillArgs),
+    /// Have everything in boxes stand still
+    Pause(SomeBoxes),
+    /// Have paused boxes go on
+    Unpause(SomeBoxes),
     /// Remove boxes: their records, logs and files
     Rm(RemoveArgs),
     /// Everything about boxes
@@ -269,6 +273,10 @@ pub enum BoxVerb {
     Stop(StopArgs),
     /// Send one signal to the command of boxes
     Kill(KillArgs),
+    /// Have everything in boxes stand still
+    Pause(SomeBoxes),
+    /// Have paused boxes go on
+    Unpause(SomeBoxes),
     /// Remove boxes: their records, logs and files
     Rm(RemoveArgs),
 }

@@ -11,8 +11,8 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 /// The commands whose arguments are boxes.
-const OF_BOXES: [&str; 9] =
-    ["exec", "attach", "show", "logs", "wait", "events", "stop", "kill", "rm"];
+const OF_BOXES: [&str; 11] =
+    ["exec", "attach", "show", "logs", "wait", "events", "stop", "kill", "pause", "unpause", "rm"];
 
 /// Prints a script that completes commands, options and the names of boxes.
 pub(super) fn run(context: &Context, shell: Shell) -> Result<Exit, Failure> {

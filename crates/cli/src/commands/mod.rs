@@ -11,6 +11,7 @@ mod host;
 mod kill;
 mod list;
 mod logs;
+mod pause;
 mod remove;
 mod run;
 mod several;
@@ -101,6 +102,8 @@ pub async fn dispatch(
             BoxVerb::Events(args) => Command::Events(args),
             BoxVerb::Stop(args) => Command::Stop(args),
             BoxVerb::Kill(args) => Command::Kill(args),
+            BoxVerb::Pause(boxes) => Command::Pause(boxes),
+            BoxVerb::Unpause(boxes) => Command::Unpause(boxes),
             BoxVerb::Rm(args) => Command::Rm(args),
             BoxVerb::Spec(_) => unreachable!("carried out above"),
         },
@@ -118,6 +121,8 @@ pub async fn dispatch(
         Command::Events(args) => events::run(context, &args).await,
         Command::Stop(args) => stop::run(context, &args).await,
         Command::Kill(args) => kill::run(context, &args).await,
+        Command::Pause(boxes) => pause::run(context, &boxes, true).await,
+        Command::Unpause(boxes) => pause::run(context, &boxes, false).await,
         Command::Rm(args) => remove::run(context, &args).await,
         Command::Host { verb: HostVerb::Show } => host::show(context).await,
         Command::Host { verb: HostVerb::Stop(args) } => host::stop(context, &args).await,

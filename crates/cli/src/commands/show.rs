@@ -42,6 +42,7 @@ fn table(record: &BoxRecord) -> String {
     if let Some(ending) = &record.ending {
         ending_rows(&mut row, ending);
     }
+    row("paused", record.paused.then(|| "yes".to_owned()));
     row("program", record.program.clone());
     if let Some(entrypoint) = &record.entrypoint {
         row("entrypoint", entrypoint_in_words(entrypoint));

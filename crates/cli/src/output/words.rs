@@ -72,7 +72,7 @@ pub fn event_in_words(event: &Event) -> String {
             ending_in_words(ending)
         }
         EventData::Restarted(restarted) => format!("for the {}. time", restarted.restarts),
-        EventData::Ready => String::new(),
+        EventData::Ready | EventData::Paused | EventData::Unpaused => String::new(),
         EventData::Attached(note) | EventData::Detached(note) => {
             if note.input {
                 "with input".to_owned()

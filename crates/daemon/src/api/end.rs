@@ -85,6 +85,43 @@ pub(super) async fn signal(
     Ok(Json(json!({})))
 }
 
+/// Has a box stand still.
+#[cfg_attr(test, utoipa::path(post, path = "/v1/boxes/{box}/pause", responses((status = 200, body = BoxRecord, description = "It stands still."))))]
+pub(super) async fn pause(
+    State(host): State<Arc<Host>>,
+    Address(address): Address,
+) -> Result<Json<BoxRecord>, ApiError> {
+    set_pause(&host, &address, true).await
+}
+
+/// Has it go on.
+#[cfg_attr(test, utoipa::path(post, path = "/v1/boxes/{box}/unpause", responses((status = 200, body = BoxRecord, description = "It goes on."))))]
+pub(super) async fn unpause(
+    State(host): State<Arc<Host>>,
+    Address(address): Address,
+) -> Result<Json<BoxRecord>, ApiError> {
+    set_pause(&host, &address, false).await
+}
+
+async fn set_pause(
+    host: &Arc<Host>,
+    address: &str,
+    still: bool,
+) -> Result<Json<BoxRecord>, ApiError> {
+    let entry = find(host, address)?;
+    let has_ended = || {
+        let name = entry.name().map_or(address, minimal_proto::BoxName::as_str);
+        ErrorBody::new(ErrorCode::WrongState, format!("box `{name}` has ended"))
+            .with_detail("box", entry.id().to_string())
+    };
+    let Entry::Live(live) = &entry else { return Err(has_ended().into()) };
+    match live.line.ask(|reply| Command::Pause { still, reply }).await? {
+        Answer::Given(answer) => answer?,
+        Answer::Ended => return Err(has_ended().into()),
+    }
+    Ok(Json(show::record(host, &entry).await))
+}
+
 /// The creator knows the ending: a box made to be removed is.
 #[cfg_attr(test, utoipa::path(post, path = "/v1/boxes/{box}/acknowledge", responses((status = 200, description = "Noted."))))]
 pub(super) async fn acknowledge(

@@ -48,6 +48,8 @@ pub(crate) fn router(host: Arc<Host>) -> Router {
         .route("/v1/boxes/{box}/attach", get(attach::attach))
         .route("/v1/boxes/{box}/stop", post(end::stop))
         .route("/v1/boxes/{box}/signal", post(end::signal))
+        .route("/v1/boxes/{box}/pause", post(end::pause))
+        .route("/v1/boxes/{box}/unpause", post(end::unpause))
         .route("/v1/boxes/{box}/acknowledge", post(end::acknowledge))
         .route("/v1/boxes/{box}/execs", get(execs::list).post(execs::create))
         .route("/v1/boxes/{box}/execs/{exec}", get(execs::show))

@@ -83,7 +83,13 @@ pub(crate) fn conclude(
     if !lock.try_both()? {
         return match already_ended(dir)? {
             Some((record, log)) => Ok(Conclusion::Ended { record, log, written: false }),
-            None => Ok(Conclusion::Alive(lock.holders()?)),
+            None => {
+                let holders = lock.holders()?;
+                if !holders.keeper {
+                    thaw(dir);
+                }
+                Ok(Conclusion::Alive(holders))
+            }
         };
     }
     let mut journal = JournalReader::open(dir)?;
@@ -149,6 +155,17 @@ fn already_ended(dir: &BoxDir) -> Result<Option<(Box<Record>, LogFigures)>, Conc
     let Some(record) = ended else { return Ok(None) };
     journal.sync()?;
     Ok(Some((Box::new(record), minimal_store::figures(dir)?)))
+}
+
+/// Lets what is left of a box die that its keeper had paused.
+fn thaw(dir: &BoxDir) {
+    let events = JournalReader::open(dir).and_then(|mut journal| journal.read_new());
+    let record = events.ok().and_then(|events| Record::fold(&events).ok());
+    let enforcement = record.filter(|record| record.paused).and_then(|it| it.enforcement);
+    // `<state>/boxes/<id>`
+    if let (Some(enforcement), Some(state_dir)) = (enforcement, dir.path().ancestors().nth(2)) {
+        minimal_keeper::thaw_left_behind(state_dir, &enforcement);
+    }
 }
 
 /// Removes what a keeper has left that was killed after it had told the ending, and before it had

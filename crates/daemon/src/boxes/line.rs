@@ -55,6 +55,8 @@ pub(crate) enum Command {
     Stop { force: bool, grace_ms: Option<u64>, reply: Reply },
     /// Give up a box's start. Refused once it runs.
     Cancel { reply: Reply },
+    /// Have a box stand still, or go on.
+    Pause { still: bool, reply: Reply },
     /// Send a signal.
     Signal { signal: Signal, group: bool, reply: Reply },
     /// Give its terminal a size.

@@ -122,6 +122,7 @@ impl FakeKeeper {
             capabilities: vec![],
             limits: vec![],
             install: "none".to_owned(),
+            freezer: None,
             missing: vec![],
         };
         let started = Started { life: 1, boot_id: "b".into(), keeper_pid: 1, enforcement };

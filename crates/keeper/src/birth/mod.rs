@@ -306,6 +306,7 @@ fn enforcement(
         capabilities: identity.capability_names(),
         limits: in_force.limits,
         install: install.to_owned(),
+        freezer: in_force.freezer,
         missing,
     }
 }

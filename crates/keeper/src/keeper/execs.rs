@@ -58,6 +58,11 @@ impl Keeper<'_> {
             }
         }
         self.execs.admit()?;
+        if self.paused.is_some() {
+            let message = "nothing can be run in the box: it is paused";
+            return Err(ErrorBody::new(ErrorCode::WrongState, message)
+                .with_hint("`min unpause` has it go on"));
+        }
         let ended = || ErrorBody::new(ErrorCode::WrongState, "the box has ended");
         let init = self.init.as_ref().ok_or_else(ended)?;
         let file = ExecFile {

@@ -2,6 +2,7 @@
 
 mod again;
 mod execs;
+mod pause;
 mod ready;
 mod requests;
 
@@ -80,6 +81,8 @@ pub(crate) struct Keeper<'a> {
     oom_unknown: Option<String>,
     /// Why the box is not ready, if it ends for that.
     not_ready: Option<String>,
+    /// While everything in the box stands still: what has become due since.
+    paused: Option<Vec<Timer>>,
     /// Init is to end once nothing is left in the box, which it has not been told yet.
     ends_when_empty: bool,
     /// An exec was sent into the box in this turn.
@@ -135,6 +138,7 @@ impl<'a> Keeper<'a> {
             oom_kills: 0,
             oom_unknown: None,
             not_ready: None,
+            paused: None,
             ends_when_empty: false,
             was_entered: false,
             birth: Some((start.life, newborn.enforcement)),
@@ -223,7 +227,9 @@ impl<'a> Keeper<'a> {
         self.execs.serve(&mut self.buffer);
         let now = Instant::now();
         while let Some(timer) = self.timers.take_due(now) {
-            self.due(timer);
+            if !self.holds(timer) {
+                self.due(timer);
+            }
         }
         self.streams.take_due(now);
         self.let_init_end();
@@ -307,6 +313,8 @@ impl<'a> Keeper<'a> {
                     self.execs.box_ends();
                     self.restart_no_more();
                     self.probe_no_more();
+                    // Who stands still takes no signal.
+                    self.go_on();
                     // Interactive shells ignore TERM, and end when their terminal does.
                     let order = if self.streams.is_terminal() { HANG_UP_ALL } else { TERM_ALL };
                     socket::send(self.lifeline.as_fd(), &[order], None).ok();
@@ -318,6 +326,8 @@ impl<'a> Keeper<'a> {
                     self.execs.box_ends();
                     self.restart_no_more();
                     self.probe_no_more();
+                    // Who stands still takes no signal.
+                    self.go_on();
                     if let Some(init) = &self.init {
                         init.signal(Signal::KILL).ok();
                     }

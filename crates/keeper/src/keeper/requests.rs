@@ -60,7 +60,17 @@ impl Keeper<'_> {
                 let error = self.signal(signal, group).err();
                 if error.is_none() && signal == Signal::KILL {
                     self.climb(Occurrence::KillSent);
+                    // What stands still may not even die.
+                    self.go_on();
                 }
+                self.peers.connections[index].send(&FromKeeper::Done { request, error });
+            }
+            ToKeeper::Pause { request } => {
+                let error = self.pause().err();
+                self.peers.connections[index].send(&FromKeeper::Done { request, error });
+            }
+            ToKeeper::Unpause { request } => {
+                let error = self.unpause().err();
                 self.peers.connections[index].send(&FromKeeper::Done { request, error });
             }
             ToKeeper::Note { request, event_type, data } => {
@@ -119,6 +129,8 @@ impl Keeper<'_> {
             | EventData::EntrypointReturned(_)
             | EventData::Restarted(_)
             | EventData::Ready
+            | EventData::Paused
+            | EventData::Unpaused
             | EventData::Degraded(_)
             | EventData::StopRequested(_)
             | EventData::ExecStarted(_)

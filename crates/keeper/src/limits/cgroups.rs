@@ -26,6 +26,11 @@ const REMOVAL_LIMIT: Duration = Duration::from_secs(1);
 /// The pause between two attempts.
 const REMOVAL_PAUSE: Duration = Duration::from_millis(2);
 
+/// How long a box may take to stand still: one of its processes may wait in the kernel.
+const FREEZE_LIMIT: Duration = Duration::from_secs(1);
+/// The pause between two looks whether it does.
+const FREEZE_PAUSE: Duration = Duration::from_millis(1);
+
 /// How often a group is made anew that was swept by a nursery before we were in it.
 const ATTEMPTS: usize = 3;
 
@@ -34,6 +39,7 @@ const ATTEMPTS: usize = 3;
 pub(crate) struct Cgroups {
     ram: Result<Cgroup, String>,
     pids: Result<Cgroup, String>,
+    freezer: Result<Cgroup, String>,
     /// Where this process came from, until it is there again.
     came_from: Vec<PathBuf>,
     /// What `pids` limits the box to.
@@ -47,6 +53,7 @@ impl Cgroups {
         let mut groups = Self {
             ram: Err(String::new()),
             pids: Err(String::new()),
+            freezer: Err(String::new()),
             came_from: Vec::new(),
             pids_max: host.auto.pids,
         };
@@ -58,6 +65,15 @@ impl Cgroups {
         groups.pids = match shared {
             Some(group) => Ok(group),
             None => groups.enter_at(&host.pids, &name),
+        };
+        let shared = [(&host.memory, &groups.ram), (&host.pids, &groups.pids)]
+            .into_iter()
+            .filter_map(|(site, group)| site.as_ref().ok().zip(group.as_ref().ok()))
+            .find(|(site, _)| host.freezer.as_ref().is_ok_and(|own| own.place == site.place))
+            .map(|(_, group)| group.clone());
+        groups.freezer = match shared {
+            Some(group) => Ok(group),
+            None => groups.enter_at(&host.freezer, &name),
         };
         // What fails here fails again once there is a box to report it to.
         groups.limit_ram(host.auto.ram).ok();
@@ -144,7 +160,7 @@ impl Cgroups {
 
     /// Whether there are groups that this process has left, which whoever is forked now is not in.
     pub(crate) fn are_left(&self) -> bool {
-        self.came_from.is_empty() && (self.ram.is_ok() || self.pids.is_ok())
+        self.came_from.is_empty() && self.each().next().is_some()
     }
 
     /// Makes room for one more of ours beside the box, or takes it away. What fails leaves the box
@@ -164,9 +180,62 @@ impl Cgroups {
         if !self.came_from.is_empty() {
             return Ok(());
         }
+        self.each().try_for_each(Cgroup::enter)
+    }
+
+    /// Each group there is, once.
+    fn each(&self) -> impl Iterator<Item = &Cgroup> {
         let ram = self.ram.as_ref().ok();
         let pids = self.pids.as_ref().ok().filter(|pids| Some(*pids) != ram);
-        ram.into_iter().chain(pids).try_for_each(Cgroup::enter)
+        let freezer = self.freezer.as_ref().ok();
+        let freezer = freezer.filter(|it| Some(*it) != ram && Some(*it) != pids);
+        [ram, pids, freezer].into_iter().flatten()
+    }
+
+    /// The group that can be frozen, or why there is none.
+    pub(crate) fn freezer(&self) -> Result<&Cgroup, &str> {
+        self.freezer.as_ref().map_err(String::as_str)
+    }
+
+    /// Has the box stand still, once this process is not in its groups. Takes a second at most, and as a
+    /// rule a millisecond.
+    ///
+    /// # Errors
+    /// What writing or reading says; `TimedOut` if it does not stand still, and then it goes on.
+    pub(crate) fn freeze(&mut self) -> io::Result<()> {
+        self.leave()?;
+        let group = self.freezer.as_ref().map_err(|why| io::Error::other(why.clone()))?;
+        group.freeze(true)?;
+        let until = Instant::now() + FREEZE_LIMIT;
+        loop {
+            let frozen = group.is_frozen();
+            if let Ok(true) = frozen {
+                return Ok(());
+            }
+            let error = match frozen {
+                Ok(_) if Instant::now() < until => {
+                    if let Ok(pause) = Timespec::try_from(FREEZE_PAUSE) {
+                        poll(&mut [], Some(&pause)).ok();
+                    }
+                    continue;
+                }
+                Ok(_) => io::ErrorKind::TimedOut.into(),
+                Err(error) => error,
+            };
+            group.freeze(false).ok();
+            return Err(error);
+        }
+    }
+
+    /// Has the box go on.
+    ///
+    /// # Errors
+    /// What writing says.
+    pub(crate) fn thaw(&self) -> io::Result<()> {
+        match &self.freezer {
+            Ok(group) => group.freeze(false),
+            Err(_) => Ok(()),
+        }
     }
 
     /// For a child of this process that works for the box and is no part of it: what it uses is not
@@ -186,7 +255,7 @@ impl Cgroups {
     pub(crate) fn remove(&mut self) -> io::Result<()> {
         let left = self.leave();
         let until = Instant::now() + REMOVAL_LIMIT;
-        for group in [&self.ram, &self.pids].into_iter().flatten() {
+        for group in [&self.ram, &self.pids, &self.freezer].into_iter().flatten() {
             while let Err(error) = group.remove() {
                 if Instant::now() > until {
                     return Err(error);
@@ -198,6 +267,7 @@ impl Cgroups {
         }
         self.ram = Err(String::new());
         self.pids = Err(String::new());
+        self.freezer = Err(String::new());
         left
     }
 }

@@ -17,6 +17,8 @@ pub(crate) struct HostLimits {
     pub(super) memory: Result<Site, String>,
     /// Where groups that limit processes can be made, or why not.
     pub(super) pids: Result<Site, String>,
+    /// Where groups that can be frozen can be made, or why not.
+    pub(super) freezer: Result<Site, String>,
     /// What the names of our groups begin with.
     pub(super) prefix: String,
     pub(super) auto: Auto,
@@ -35,6 +37,7 @@ impl HostLimits {
             has_swap: kibibytes(&information, "SwapTotal:").unwrap_or(0) > 0,
             memory,
             pids,
+            freezer: find(Controller::Freezer),
             prefix: prefix(state_dir),
         };
         host.sweep();
@@ -43,7 +46,7 @@ impl HostLimits {
 
     /// Removes groups of this state directory in which nothing is left.
     pub(crate) fn sweep(&self) {
-        for site in [&self.memory, &self.pids].into_iter().flatten() {
+        for site in [&self.memory, &self.pids, &self.freezer].into_iter().flatten() {
             leftovers::sweep(&site.place, &self.prefix);
         }
     }

@@ -14,6 +14,9 @@ const PAUSES_MS: [u64; 10] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 /// After how many of them a box whose groups nobody knows is given up.
 const BLIND: usize = 7;
 
+/// What groups are made for.
+const CONTROLLERS: [Controller; 3] = [Controller::Memory, Controller::Pids, Controller::Freezer];
+
 /// Removes the groups in `place` that begin with `prefix` and have nothing in them.
 pub(super) fn sweep(place: &Path, prefix: &str) {
     for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
@@ -28,7 +31,7 @@ pub(super) fn sweep(place: &Path, prefix: &str) {
 pub(crate) fn remove_cgroups_of(state_dir: &Path, keeper: i32) {
     let name = format!("{}{keeper}", prefix(state_dir));
     let work = move || {
-        let sites = [Controller::Memory, Controller::Pids].map(cgroup::find);
+        let sites = CONTROLLERS.map(cgroup::find);
         let groups = sites.iter().flatten().map(|site| site.place.join(&name));
         remove_all(&groups.filter(|group| group.exists()).collect::<Vec<_>>());
     };
@@ -46,7 +49,7 @@ pub fn remove_cgroups_left_behind(state_dir: &Path, enforcement: Option<&Enforce
     let work = move || {
         if groups.is_empty() {
             for pause in &PAUSES_MS[..BLIND] {
-                for controller in [Controller::Memory, Controller::Pids] {
+                for controller in CONTROLLERS {
                     if let Ok(site) = cgroup::find(controller) {
                         sweep(&site.place, &prefix);
                     }
@@ -59,6 +62,16 @@ pub fn remove_cgroups_left_behind(state_dir: &Path, enforcement: Option<&Enforce
     };
     // Without a thread the next nursery does it.
     drop(std::thread::Builder::new().name("cgroups".to_owned()).spawn(work));
+}
+
+/// Lets a box go on that a keeper which is gone had paused: what is frozen does not even die.
+pub fn thaw_left_behind(state_dir: &Path, enforcement: &Enforcement) {
+    let freezer = enforcement.freezer.clone();
+    let only = Enforcement { limits: Vec::new(), freezer, ..enforcement.clone() };
+    for group in left_behind(&prefix(state_dir), Some(&only)) {
+        // One that is gone, or was not frozen, needs nothing.
+        cgroup::thaw(&group).ok();
+    }
 }
 
 /// Removes groups in which something may still be dying.
@@ -76,9 +89,11 @@ fn remove_all(groups: &[PathBuf]) {
 /// The groups of a record that bear our mark: a journal is a file, and may say anything.
 fn left_behind(prefix: &str, enforcement: Option<&Enforcement>) -> Vec<PathBuf> {
     let limits = enforcement.map_or(&[][..], |enforcement| &enforcement.limits);
+    let freezer = enforcement.and_then(|enforcement| enforcement.freezer.as_ref());
     let mut groups: Vec<_> = limits
         .iter()
         .filter_map(|limit| limit.cgroup.as_ref())
+        .chain(freezer)
         .map(PathBuf::from)
         .filter(|path| {
             path.is_absolute()
@@ -123,6 +138,7 @@ mod tests {
                 limit(None),
             ],
             install: "none".to_owned(),
+            freezer: None,
             missing: vec![],
         };
         let believed = left_behind("minimal.1-2.", Some(&enforcement));

@@ -21,8 +21,8 @@ use crate::users::Users;
 
 pub(crate) use cgroups::Cgroups;
 pub(crate) use host::HostLimits;
-pub use leftovers::remove_cgroups_left_behind;
 pub(crate) use leftovers::remove_cgroups_of;
+pub use leftovers::{remove_cgroups_left_behind, thaw_left_behind};
 
 /// Limits of a box as they were set.
 #[derive(Debug, Default)]
@@ -31,6 +31,8 @@ pub(crate) struct InForce {
     pub(crate) limits: Vec<EnforcedLimit>,
     /// For the record.
     pub(crate) missing: Vec<Missing>,
+    /// The group by which the box is paused, if it can be.
+    pub(crate) freezer: Option<String>,
     /// What the entrypoint's process sets of itself (`RLIMIT_NPROC`).
     pub(crate) process_limit: Option<u64>,
 }
@@ -82,6 +84,7 @@ pub(crate) fn set(
         }
     }
     in_force.limits.extend(of_the_starter(pids));
+    in_force.freezer = cgroups.freezer().ok().map(|group| group.path().display().to_string());
     Ok(in_force)
 }
 

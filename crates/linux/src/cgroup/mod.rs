@@ -15,6 +15,8 @@ pub enum Controller {
     Memory,
     /// Processes and threads.
     Pids,
+    /// Whether they run at all.
+    Freezer,
 }
 
 impl Controller {
@@ -24,6 +26,7 @@ impl Controller {
         match self {
             Self::Memory => "memory",
             Self::Pids => "pids",
+            Self::Freezer => "freezer",
         }
     }
 }
@@ -134,6 +137,38 @@ impl Cgroup {
         sites::field(&text, "oom_kill").ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
+    /// Has all processes of the group stand still, or go on. They do so some time later:
+    /// [`Cgroup::is_frozen`]. On version 1 what is frozen does not even die.
+    ///
+    /// # Errors
+    /// What writing says; `ENOENT` (version 2) before Linux 5.2.
+    pub fn freeze(&self, still: bool) -> io::Result<()> {
+        match self.version {
+            Version::V1 => {
+                let word = if still { "FROZEN" } else { "THAWED" };
+                let file = self.path.join("freezer.state");
+                fs::File::options().write(true).open(file)?.write_all(word.as_bytes())
+            }
+            Version::V2 => self.write("cgroup.freeze", u64::from(still)),
+        }
+    }
+
+    /// Whether all processes of the group stand still.
+    ///
+    /// # Errors
+    /// What reading says.
+    pub fn is_frozen(&self) -> io::Result<bool> {
+        match self.version {
+            Version::V1 => {
+                Ok(fs::read_to_string(self.path.join("freezer.state"))?.trim() == "FROZEN")
+            }
+            Version::V2 => {
+                let text = fs::read_to_string(self.path.join("cgroup.events"))?;
+                Ok(sites::field(&text, "frozen") == Some(1))
+            }
+        }
+    }
+
     /// Puts this process in the group. Usually after milliseconds, in which the kernel waits until
     /// every processor has seen that someone is on the move (an RCU grace period); what is forked
     /// by someone inside is inside at once.
@@ -168,6 +203,16 @@ impl Cgroup {
 /// `ENODEV` if it is being removed, `EBUSY` (version 2) if it is not a leaf.
 pub fn enter(path: &Path) -> io::Result<()> {
     fs::File::options().write(true).open(path.join("cgroup.procs"))?.write_all(b"0")
+}
+
+/// Has what is in the group at `path` go on, if it was frozen.
+///
+/// # Errors
+/// What writing says.
+pub fn thaw(path: &Path) -> io::Result<()> {
+    let v1 = path.join("freezer.state");
+    let (file, word) = if v1.exists() { (v1, "THAWED") } else { (path.join("cgroup.freeze"), "0") };
+    fs::File::options().write(true).open(file)?.write_all(word.as_bytes())
 }
 
 /// Removes the group at `path`, as [`Cgroup::remove`].

@@ -160,6 +160,7 @@ fn the_record(facts: &Facts) -> BoxRecord {
         identity: "none".to_owned(),
         program: Some("cat".to_owned()),
         entrypoint: None,
+        paused: false,
         enforcement: None,
         execs: Vec::new(),
         log: LogFigures { bytes: facts.end(), dropped_bytes: 0 },

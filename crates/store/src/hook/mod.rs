@@ -46,6 +46,8 @@ pub const POINTS: &[&str] = &[
     "keeper.restart.after_journal",
     "keeper.ready.before_probe",
     "keeper.ready.after_journal",
+    "keeper.pause.before_freeze",
+    "keeper.pause.after_journal",
     "keeper.stop.requested",
     "keeper.stop.after_term",
     "keeper.end.observed",

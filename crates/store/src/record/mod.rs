@@ -51,6 +51,8 @@ pub struct Record {
     pub last_seq: u64,
     /// Whether a stop was asked for in this life.
     pub stop_requested: bool,
+    /// Whether everything in it stands still.
+    pub paused: bool,
     /// What its entrypoint has done in this life.
     pub entrypoint: Entrypoint,
 }
@@ -224,6 +226,7 @@ impl Record {
             parent: first.parent,
             last_seq: 1,
             stop_requested: false,
+            paused: false,
             entrypoint: Entrypoint::default(),
         })
     }
@@ -248,6 +251,8 @@ impl Record {
                 | EventData::EntrypointReturned(_)
                 | EventData::Restarted(_)
                 | EventData::Ready
+                | EventData::Paused
+                | EventData::Unpaused
                 | EventData::Degraded(_)
                 | EventData::StopRequested(_)
                 | EventData::ExecStarted(_)
@@ -262,7 +267,11 @@ impl Record {
         }
         let needs_running = matches!(
             event.data,
-            EventData::EntrypointReturned(_) | EventData::Restarted(_) | EventData::Ready
+            EventData::EntrypointReturned(_)
+                | EventData::Restarted(_)
+                | EventData::Ready
+                | EventData::Paused
+                | EventData::Unpaused
         );
         if needs_running && self.state != State::Running {
             let type_name = event.data.type_name().to_owned();
@@ -281,6 +290,8 @@ impl Record {
                 self.entrypoint.restarts = restarted.restarts;
             }
             EventData::Ready => self.entrypoint.ready = true,
+            EventData::Paused => self.paused = true,
+            EventData::Unpaused => self.paused = false,
             EventData::Degraded(degraded) => self.degraded = Some(degraded.cause.clone()),
             EventData::Renamed(renamed) => self.name = renamed.to.clone(),
             EventData::StopRequested(_) => self.stop_requested = true,
@@ -327,6 +338,7 @@ impl Record {
             let type_name = event.data.type_name().to_owned();
             return Err(Denied::WrongReason { seq, type_name, reason: ending.reason() });
         }
+        self.paused = false;
         self.state = ending.state();
         self.ended_at = Some(ending.at());
         self.ending = Some(ending.clone());

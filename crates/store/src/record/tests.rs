@@ -48,6 +48,7 @@ fn started(life: u32) -> EventData {
             capabilities: vec![],
             limits: vec![],
             install: "none".to_owned(),
+            freezer: None,
             missing: vec![],
         },
     })

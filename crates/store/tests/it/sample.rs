@@ -46,6 +46,7 @@ pub(crate) fn started() -> EventData {
             capabilities: vec![],
             limits: vec![],
             install: "none".to_owned(),
+            freezer: None,
             missing: vec![],
         },
     })

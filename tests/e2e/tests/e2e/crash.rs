@@ -24,6 +24,8 @@ enum Journey {
     Restart,
     /// A service that is ready at once, and is stopped.
     Ready,
+    /// A detached run that is paused, and stopped.
+    Pause,
     /// A run whose keeper is killed, found by the next daemon.
     Lost,
     /// A detached run that the next daemon finds alive.
@@ -51,6 +53,7 @@ const JOURNEYS: &[(&str, Journey)] = &[
     ("keeper.returned.", Journey::Restart),
     ("keeper.restart.", Journey::Restart),
     ("keeper.ready.", Journey::Ready),
+    ("keeper.pause.", Journey::Pause),
     ("keeper.stop.", Journey::Stop),
     ("keeper.end.", Journey::Run),
     ("daemon.create.", Journey::Run),
@@ -106,26 +109,13 @@ fn travel(env: &TestEnv, journey: Journey, name: &str) {
                 });
             }
         }
-        Journey::Restart => {
-            env.file(
-                "minimal.toml",
-                "[services.again]\nexec = [\"sh\", \"-c\", \"exit 42\"]\n\
-                 restart = { policy = \"always\", max = 1, backoff = \"1ms\" }\n",
-            );
-            env.min(["box", "start", "--name", name, "again"]).run().assert_code(0);
-            env.min(["wait", name]).run().assert_code(125);
-        }
-        Journey::Ready => {
-            env.file(
-                "minimal.toml",
-                "[services.once]\nexec = [\"sh\", \"-c\", \"exit 42\"]\nrestart = \"never\"\n\
-                 ready = { exec = \"true\", interval = \"1ms\" }\n",
-            );
-            let start = env.min(["box", "start", "--name", name, "once"]).run();
-            if start.code() == Some(0) {
-                env.min(["stop", name]).run().assert_code(0);
-            } else {
-                start.assert_code(125);
+        Journey::Restart => travel_again(env, name),
+        Journey::Ready => travel_when_ready(env, name),
+        Journey::Pause => {
+            env.min(["run", "-d", "--name", name, "--", "sleep", "86595"]).run().assert_code(0);
+            env.min(["pause", name]).run();
+            if env.show(name)["ending"].is_null() {
+                env.min(["stop", name]).run();
             }
         }
         Journey::Lost => {
@@ -156,6 +146,28 @@ fn travel(env: &TestEnv, journey: Journey, name: &str) {
             check_code(&output, 42);
             env.min(["stop", name]).run().assert_code(0);
         }
+    }
+}
+
+/// Starts a service that returns too often.
+fn travel_again(env: &TestEnv, name: &str) {
+    let service = "[services.again]\nexec = [\"sh\", \"-c\", \"exit 42\"]\n\
+                   restart = { policy = \"always\", max = 1, backoff = \"1ms\" }\n";
+    env.file("minimal.toml", service);
+    env.min(["box", "start", "--name", name, "again"]).run().assert_code(0);
+    env.min(["wait", name]).run().assert_code(125);
+}
+
+/// Starts a service that is ready at once, and stops it.
+fn travel_when_ready(env: &TestEnv, name: &str) {
+    let service = "[services.once]\nexec = [\"sh\", \"-c\", \"exit 42\"]\nrestart = \"never\"\n\
+                   ready = { exec = \"true\", interval = \"1ms\" }\n";
+    env.file("minimal.toml", service);
+    let start = env.min(["box", "start", "--name", name, "once"]).run();
+    if start.code() == Some(0) {
+        env.min(["stop", name]).run().assert_code(0);
+    } else {
+        start.assert_code(125);
     }
 }
 
@@ -280,12 +292,23 @@ fn left_by_others(env: &TestEnv) -> Vec<String> {
     names.filter(|name| own.is_empty() || !name.starts_with(&own)).collect()
 }
 
+/// Whether boxes of this user can be paused on this host.
+fn can_pause(env: &TestEnv) -> bool {
+    let id = env.detached("sleep 86596");
+    let freezer = env.show(&id)["enforcement"]["freezer"].is_string();
+    env.min(["rm", "--force", &id]).run().assert_code(0);
+    freezer
+}
+
 /// Arms a fault of this kind at each point in turn.
 fn at_each_point(env: &TestEnv, kind: &str, points: impl Iterator<Item = &'static str>) {
     for (number, point) in points.enumerate() {
         let journey = journey(point).expect("held by every_point_is_exercised");
         // Passed by a process that sees nothing outside its box: all it can do is wait.
         if point.ends_with(".inside") {
+            continue;
+        }
+        if journey == Journey::Pause && !can_pause(env) {
             continue;
         }
         let name = format!("{kind}-{number}");

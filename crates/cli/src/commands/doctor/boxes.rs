@@ -34,7 +34,14 @@ impl Tried {
                  until then use `--workspace bind` or `none`",
             ),
         };
-        vec![users, overlay, sockets(), limit("memory limit", Controller::Memory), pids_limit()]
+        vec![
+            users,
+            overlay,
+            sockets(),
+            limit("memory limit", Controller::Memory),
+            pids_limit(),
+            limit("pause", Controller::Freezer),
+        ]
     }
 }
 

@@ -186,6 +186,14 @@ impl Serving {
                 self.ask(link, now, Duration::ZERO);
             }
             Command::Resize(size) => link.send(&ToKeeper::Resize { size }),
+            Command::Pause { still, reply } => {
+                let request = self.requests.open(Kind::Signal, reply, now);
+                link.send(&match still {
+                    true => ToKeeper::Pause { request },
+                    false => ToKeeper::Unpause { request },
+                });
+                self.ask(link, now, Duration::ZERO);
+            }
             Command::Write { client, reply } => self.seat_writer(link, client, reply),
             Command::Pin { client, from, reply } => self.seat_pin(link, client, from, reply),
             Command::Probe => self.ask(link, now, super::clocks::pace(1)),
@@ -364,6 +372,7 @@ impl Serving {
             match command {
                 Command::Stop { reply, .. }
                 | Command::Cancel { reply }
+                | Command::Pause { reply, .. }
                 | Command::Signal { reply, .. } => {
                     drop(reply.send(Err(error.clone())));
                 }
