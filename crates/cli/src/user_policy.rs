@@ -339,7 +339,7 @@ mod tests {
             assert!(failure.message.contains(why), "{}", failure.message);
         }
         std::fs::write(&file, "").unwrap();
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o664);
         std::fs::set_permissions(&file, mode).unwrap();
         assert!(read(file.path()).unwrap_err().message.contains("others can write"));
     }

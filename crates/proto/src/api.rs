@@ -60,6 +60,9 @@ pub struct StartOptions {
     /// looked for by whoever makes the box, in the home that the list of users names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mounts: Vec<HostFile>,
+    /// The same of the directory that `files.rootfs` names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rootfs: Option<HostFile>,
 }
 
 /// A file or directory of the host, as the caller has found it.

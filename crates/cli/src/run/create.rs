@@ -11,6 +11,7 @@ use minimal_sdk::{CallError, Client};
 use uuid::Uuid;
 
 use super::plan::{self, What, Wish, Words};
+use super::sources::Sources;
 use super::{Signals, sources, terminal, workspace};
 use crate::context::Context;
 use crate::error::Failure;
@@ -63,7 +64,8 @@ pub fn request(
     let what = plan::what(words, file, &values, home.as_deref())?;
     let mut expanded = plan::expand(file, words.wish, &what)?;
     plan::check_lifetime(words.wish, &what, &expanded.spec)?;
-    let mounts = sources::find(context, project.as_ref(), &mut expanded, &values)?;
+    let Sources { mounts, rootfs } =
+        sources::find(context, project.as_ref(), &mut expanded, &values)?;
     plan::inherit(context, &expanded, &mut values)?;
     let inherit_cwd = expanded.inherit_cwd;
     let begins_here = matches!(what, What::Command(..)) || inherit_cwd;
@@ -102,7 +104,8 @@ pub fn request(
         .map_err(|error| Failure::new(ErrorCode::InvalidSpec, error.to_string()))?;
     let Streams { input, pin, terminal } = streams;
     let remove = options.rm;
-    let start = StartOptions { input, pin, remove, project: project_file, terminal, mounts };
+    let start =
+        StartOptions { input, pin, remove, project: project_file, terminal, mounts, rootfs };
     let digest = Some(minimal_spec::digest(&spec));
     Ok(CreateBox { spec, digest, values, start })
 }

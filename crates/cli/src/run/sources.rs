@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use minimal_proto::api::{FileId, HostFile};
-use minimal_proto::spec::{Mount, MountMode};
+use minimal_proto::spec::{MountMode, Rootfs};
 use minimal_proto::{ByteString, ErrorCode};
 use minimal_spec::{Expanded, Origin};
 use serde_json::json;
@@ -24,6 +24,16 @@ use crate::user_policy::{UserPolicy, Verdict};
 /// How long a source may take to say what it is.
 const LOOK_LIMIT: Duration = Duration::from_secs(2);
 
+/// What a box is shown of the host's files, as the caller has found it.
+#[derive(Debug)]
+pub(super) struct Sources {
+    /// For each mount of the spec, in order.
+    pub(super) mounts: Vec<HostFile>,
+    /// The directory that is its root. One that could not be looked at is told of by whoever makes the
+    /// box.
+    pub(super) rootfs: Option<HostFile>,
+}
+
 /// What a project's file asks for and may not have.
 #[derive(Debug, Default)]
 struct Refused {
@@ -35,7 +45,7 @@ struct Refused {
     variables: Vec<String>,
 }
 
-/// Takes out of the spec what the user policy ignores, and finds the sources of its mounts.
+/// Takes out of the spec what the user policy ignores, and finds the sources of its mounts and its root.
 /// `values` are the variables that the command line gives.
 ///
 /// # Errors
@@ -45,32 +55,36 @@ pub(super) fn find(
     project: Option<&Project>,
     expanded: &mut Expanded,
     values: &BTreeMap<String, ByteString>,
-) -> Result<Vec<HostFile>, Failure> {
+) -> Result<Sources, Failure> {
     let home = context.home();
-    let mut policy = None;
-    let mut refused = Refused::default();
-    let (mut mounts, mut files) = (Vec::new(), Vec::new());
-    for (index, mount) in std::mem::take(&mut expanded.spec.files.mounts).into_iter().enumerate() {
-        let origin = expanded.origin(&["files", "mounts", &index.to_string()]);
-        let written = written(&mount, project, home.as_deref());
-        let found = written.and_then(|written| {
-            let (real, metadata) = look(&written)?;
-            check_kind(&metadata, mount.mode)?;
-            Ok((written, real, metadata))
-        });
-        let (written, real, metadata) = found.map_err(|error| cannot(&mount, &origin, &error))?;
-        check_no_state(context, &real).map_err(|why| {
-            let failure = cannot(&mount, &origin, &io::Error::other(why));
-            Failure { code: ErrorCode::Refused, exit: Exit::Fault(ErrorCode::Refused), ..failure }
-        })?;
-        let is_own = project.is_some_and(|project| {
+    // What a project has in itself is its own, unless it is one that is not given to boxes.
+    let is_own = |real: &Path| {
+        project.is_some_and(|project| {
             let state_dir = context.paths().map(|paths| paths.state_dir.clone());
             real.starts_with(&project.root)
                 && state_dir.is_ok_and(|state_dir| {
                     project.why_not_given(home.as_deref(), &state_dir).is_none()
                 })
+        })
+    };
+    let mut policy = None;
+    let mut refused = Refused::default();
+    let (mut mounts, mut files) = (Vec::new(), Vec::new());
+    for (index, mount) in std::mem::take(&mut expanded.spec.files.mounts).into_iter().enumerate() {
+        let origin = expanded.origin(&["files", "mounts", &index.to_string()]);
+        let written = written(&mount.source, project, home.as_deref());
+        let found = written.and_then(|written| {
+            let (real, metadata) = look(&written)?;
+            check_kind(&metadata, mount.mode)?;
+            Ok((written, real, metadata))
         });
-        if origin.is_projects() && !is_own {
+        let (written, real, metadata) =
+            found.map_err(|error| cannot(&mount.source, &origin, &error))?;
+        check_no_state(context, &real).map_err(|why| {
+            let failure = cannot(&mount.source, &origin, &io::Error::other(why));
+            Failure { code: ErrorCode::Refused, exit: Exit::Fault(ErrorCode::Refused), ..failure }
+        })?;
+        if origin.is_projects() && !is_own(&real) {
             let policy = loaded(&mut policy, context)?;
             let is_changed = mount.mode == MountMode::Rw;
             match policy.of_path(&written, &real, is_changed) {
@@ -83,11 +97,43 @@ pub(super) fn find(
                 verdict => refused.path(policy, &origin, (&written, &real), is_changed, verdict),
             }
         }
-        let file = FileId { device: metadata.dev(), inode: metadata.ino() };
-        files.push(HostFile { path: real.into_os_string().into(), file });
+        files.push(host_file(real, &metadata));
         mounts.push(mount);
     }
     expanded.spec.files.mounts = mounts;
+    let mut rootfs = None;
+    if let Rootfs::Path(path) = &expanded.spec.files.rootfs {
+        let origin = expanded.origin(&["files", "rootfs"]);
+        let found = written(path, project, home.as_deref())
+            .and_then(|written| look(&written).map(|(real, metadata)| (written, real, metadata)));
+        match found {
+            Ok((written, real, metadata)) => {
+                if origin.is_projects() && !is_own(&real) {
+                    let policy = loaded(&mut policy, context)?;
+                    match policy.of_path(&written, &real, false) {
+                        Verdict::Allowed => {}
+                        // There is no box without a root.
+                        Verdict::Ignored => {
+                            refused.path(
+                                policy,
+                                &origin,
+                                (&written, &real),
+                                false,
+                                Verdict::Denied,
+                            );
+                        }
+                        verdict => {
+                            refused.path(policy, &origin, (&written, &real), false, verdict);
+                        }
+                    }
+                }
+                rootfs = Some(host_file(real, &metadata));
+            }
+            // It could be there a moment later, unjudged.
+            Err(error) if origin.is_projects() => return Err(cannot(path, &origin, &error)),
+            Err(_) => {}
+        }
+    }
     let inherited: Vec<String> = expanded.inherits.keys().cloned().collect();
     for name in inherited {
         let origin = expanded.origin(&["execution", "env", &name]);
@@ -109,8 +155,13 @@ pub(super) fn find(
     }
     match policy {
         Some(policy) if !refused.told.is_empty() => Err(refused.into_failure(&policy)),
-        Some(_) | None => Ok(files),
+        Some(_) | None => Ok(Sources { mounts: files, rootfs }),
     }
+}
+
+fn host_file(real: PathBuf, metadata: &Metadata) -> HostFile {
+    let file = FileId { device: metadata.dev(), inode: metadata.ino() };
+    HostFile { path: real.into_os_string().into(), file }
 }
 
 fn loaded<'a>(
@@ -199,20 +250,23 @@ fn place(origin: &Origin) -> String {
 }
 
 /// A source that cannot be given.
-fn cannot(mount: &Mount, origin: &Origin, error: &io::Error) -> Failure {
-    let (code, key) = match origin.position() {
-        Some(_) => (ErrorCode::InvalidConfig, "mounts: "),
-        None => (ErrorCode::BadRequest, ""),
+fn cannot(source: &ByteString, origin: &Origin, error: &io::Error) -> Failure {
+    let code = match origin.position() {
+        Some(_) => ErrorCode::InvalidConfig,
+        None => ErrorCode::BadRequest,
     };
-    let message =
-        format!("{}: {key}show `{}` to the box: {error}", place(origin), mount.source.to_lossy());
+    let message = format!("{}: show `{}` to the box: {error}", place(origin), source.to_lossy());
     Failure::new(code, message)
         .hint("a source is a file or directory of this host that you may read")
 }
 
 /// Where a source is, as it is written.
-fn written(mount: &Mount, project: Option<&Project>, home: Option<&Path>) -> io::Result<PathBuf> {
-    let source = Path::new(mount.source.as_os_str());
+fn written(
+    source: &ByteString,
+    project: Option<&Project>,
+    home: Option<&Path>,
+) -> io::Result<PathBuf> {
+    let source = Path::new(source.as_os_str());
     if let Ok(below) = source.strip_prefix("~") {
         let none = || io::Error::other("you have no home: HOME is not set");
         return Ok(home.ok_or_else(none)?.join(below));

@@ -136,7 +136,7 @@ pub(crate) fn give_birth<'a>(
         Some(blank)
     });
     let plan = Plan::for_spec(&start.spec, &start.name);
-    let root = rootfs::prepare(&plan, box_dir, nursery.users)?;
+    let root = rootfs::prepare(&plan, start.options.rootfs.as_ref(), box_dir, nursery.users)?;
     let accounts = root.as_ref().map_or(&nursery.accounts, |root| &root.accounts);
     let identity = Identity::find(&start.spec.execution.user, accounts, nursery.users)?;
     let program = match start.spec.execution.exec.is_empty() {

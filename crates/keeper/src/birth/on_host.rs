@@ -1,9 +1,11 @@
 //! Paths of the host that a spec names.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 use minimal_linux::namespaces;
+use minimal_proto::api::FileId;
 use minimal_store::BoxDir;
 
 /// A path below the home of whoever the daemon is, in full.
@@ -35,4 +37,16 @@ pub(super) fn check_no_state(path: &Path, box_dir: &BoxDir) -> io::Result<()> {
         return Err(io::Error::other("it is in the state directory"));
     }
     Ok(())
+}
+
+/// Refuses another file than the caller has found under the same path.
+pub(super) fn check_same(opened: BorrowedFd<'_>, meant: FileId) -> io::Result<()> {
+    let stat = rustix::fs::fstat(opened)?;
+    if meant == (FileId { device: stat.st_dev, inode: stat.st_ino }) {
+        return Ok(());
+    }
+    Err(io::Error::other(
+        "it is another one for the daemon, since something was mounted or unmounted there after that \
+         had started; `min host stop` lets the next one see it, and boxes run on",
+    ))
 }

@@ -4,11 +4,12 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use minimal_linux::mount::{Reach, clone_tree, map_ids};
 use minimal_linux::namespaces::{IdRange, map_only};
 use minimal_linux::overlay::{self, Layers, Marks};
+use minimal_proto::api::HostFile;
 use minimal_proto::ending::StartFault;
 use minimal_proto::keeper::Missing;
 use minimal_store::BoxDir;
@@ -41,9 +42,10 @@ pub(super) struct Rootfs {
     pub(super) missing: Vec<Missing>,
 }
 
-/// Makes the root that a plan asks for, if it does.
+/// Makes the root that a plan asks for, if it does. `meant` is what whoever made the box has found.
 pub(super) fn prepare(
     plan: &Plan,
+    meant: Option<&HostFile>,
     box_dir: &BoxDir,
     users: Users,
 ) -> Result<Option<Rootfs>, BirthError> {
@@ -55,7 +57,10 @@ pub(super) fn prepare(
         errno,
     };
     let refused = |error: io::Error| failed(error.to_string(), error.raw_os_error());
-    let path = on_host::at_home(written).map_err(refused)?;
+    let path = match meant {
+        Some(meant) => PathBuf::from(meant.path.as_os_str()),
+        None => on_host::at_home(written).map_err(refused)?,
+    };
     let around = mounts_around(&path).map_err(refused)?;
     if !around.local {
         look_at(&path).map_err(refused)?;
@@ -63,6 +68,9 @@ pub(super) fn prepare(
     let path = path.canonicalize().map_err(refused)?;
     on_host::check_no_state(&path, box_dir).map_err(refused)?;
     let directory = open_path(&path).map_err(refused)?;
+    if let Some(meant) = meant {
+        on_host::check_same(directory.as_fd(), meant.file).map_err(refused)?;
+    }
     let below = mounts_around(&path).map_err(refused)?.below;
     let mut missing: Vec<Missing> = Vec::new();
     let lower = clone_tree(directory.as_fd(), Path::new(""), Reach::One).map_err(|error| {

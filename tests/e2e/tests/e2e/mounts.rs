@@ -148,6 +148,7 @@ for_each_user! {
             [tasks.tool]\nexec = \"cat /home/box/.tool/c\"\nmounts = [{ source = \"~/.tool\" }]\n\
             [tasks.change]\nexec = \"true\"\nmounts = [{ source = \"~/.tool\", mode = \"rw\" }]\n\
             [tasks.link]\nexec = \"true\"\nmounts = [{ source = \"link\", dest = \"/l\" }]\n\
+            [tasks.root]\nexec = \"/c\"\nrootfs = \"~/.tool\"\nworkspace = \"none\"\n\
             [tasks.token]\nbash = \"echo ${TOKEN:-none}\"\nvars = { TOKEN = { inherit = true } }\n");
         std::os::unix::fs::symlink(env.home().join(".tool"), env.work().join("link")).unwrap();
         let run = |task: &str| env.min(["run", task]).env("TOKEN", "t").run();
@@ -159,14 +160,18 @@ for_each_user! {
         run("tool").assert_code(5).assert_stdout("").assert_stderr_has("minimal.toml:6 wants to read ~/.tool")
             .assert_stderr_has("user_policy.toml:\n[paths]\nallow = [\"~/.tool\"]");
         run("link").assert_code(5).assert_stderr_has("(which is ~/.tool)");
+        run("root").assert_code(5).assert_stderr_has("minimal.toml:15 wants to read ~/.tool");
         run("token").assert_code(5).assert_stderr_has("[vars]\nallow = [\"TOKEN\"]");
         assert_eq!(env.min(["ls", "-a", "-o", "jsonl"]).run().text().lines().count(), 1, "something was made");
         policy("[paths]\nallow = [\"~/.tool\"]\n[vars]\nallow = [\"TOK*\"]\n");
         run("tool").assert_code(0).assert_stdout("three\n");
         run("token").assert_code(0).assert_stdout("t\n");
+        // Allowed: it has no such program then.
+        run("root").assert_code(126).assert_stderr_has("`/c`");
         run("change").assert_code(5).assert_stderr_has("allow_write = [\"~/.tool\"]");
         policy("[paths]\nallow_write = [\"~/.tool\"]\nignore = [\"~/.tool\"]\n[vars]\nignore = [\"TOKEN\"]\n");
         run("tool").assert_code(1).assert_stderr_has("~/.tool is left out");
+        run("root").assert_code(5).assert_stderr_has("which you deny");
         run("token").assert_code(0).assert_stdout("none\n");
         policy("[paths]\nallow = [\"~\"]\ndeny = [\"~/.tool/c\"]\n");
         run("tool").assert_code(5).assert_stderr_has("which you deny");

@@ -9,7 +9,11 @@ fn started(env: &TestEnv, restart: &str, script: &str) -> String {
     let file =
         format!("[services.s]\nexec = [\"sh\", \"-c\", '''{script}''']\nrestart = {restart}\n");
     env.file("minimal.toml", file + "vars = { TOKEN = { inherit = true } }\n");
-    env.min(["box", "start", "s"]).env("TOKEN", "correct-battery").run().word().to_owned()
+    env.min(["box", "start", "-e", "TOKEN", "s"])
+        .env("TOKEN", "correct-battery")
+        .run()
+        .word()
+        .to_owned()
 }
 
 /// Waits until the entrypoint was started again so often.

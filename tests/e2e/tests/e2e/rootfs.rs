@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use minimal_testkit::{TestEnv, for_each_kind_of_user, for_each_user, need};
+use minimal_testkit::{TestEnv, Tmpfs, for_each_kind_of_user, for_each_user, need};
 
 /// A small system below the work directory: a shell, a few programs, and what they are linked with.
 fn system(env: &TestEnv) -> PathBuf {
@@ -123,5 +123,26 @@ for_each_user! {
             env.min(["run", "--explain", "--rootfs", root.to_str().unwrap(), "--", "/bin/sh"]).run();
         output.assert_code(0);
         assert!(output.text().contains(root.to_str().unwrap()), "{output}");
+    }
+
+    /// One that was mounted after the daemon had started, which has its mounts from before: refused, and
+    /// not taken for what is below.
+    fn one_that_was_mounted_since(env) {
+        if !need::root() {
+            return;
+        }
+        let root = system(env);
+        env.boxes();
+        let disk = Tmpfs::mount(&root, 1 << 20, env.account());
+        let run = || {
+            env.min(["run", "--workspace", "none", "--rootfs", root.to_str().unwrap(), "--", "/bin/sh", "-c", "true"])
+                .run()
+        };
+        run().assert_code(125).assert_stderr_has("it is another one for the daemon");
+        env.min(["host", "stop"]).run().assert_code(0);
+        // The next one sees the empty directory.
+        run().assert_code(127);
+        env.min(["host", "stop"]).run().assert_code(0);
+        drop(disk);
     }
 }

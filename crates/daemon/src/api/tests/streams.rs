@@ -14,6 +14,7 @@ const INPUT: StartOptions = StartOptions {
     project: None,
     terminal: None,
     mounts: Vec::new(),
+    rootfs: None,
 };
 
 /// Something to print that no two places of look alike.

@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 use minimal_linux::fork::{Forked, exit_now, fork};
 use minimal_proto::Signal;
 use minimal_proto::api::FileId;
-use minimal_proto::ending::StartFault;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, Stat};
 
 use super::mounts::Around;
 use super::{BirthError, about};
-use crate::birth::readable_before;
+use crate::birth::{on_host, readable_before};
 
 /// How long the project's directory may take to answer.
 const LOOK_LIMIT: Duration = Duration::from_secs(5);
@@ -75,19 +74,8 @@ impl Project {
             errno => failed(errno.into()),
         })?;
         let stat = rustix::fs::fstat(&fd).map_err(|errno| failed(errno.into()))?;
-        let found = FileId { device: stat.st_dev, inode: stat.st_ino };
-        if meant.is_some_and(|meant| meant != found) {
-            return Err(BirthError {
-                message: format!(
-                    "cannot {what}: {}: it is another one for the daemon, since \
-                     something was mounted or unmounted there after that had started; \
-                     `min host stop` lets the next one see it, and boxes run on",
-                    path.display()
-                ),
-                fault: StartFault::Other,
-                step: what.to_owned(),
-                errno: None,
-            });
+        if let Some(meant) = meant {
+            on_host::check_same(fd.as_fd(), meant).map_err(&failed)?;
         }
         Ok(Self { path: path.to_owned(), fd, stat, mounts_below: around.below })
     }
