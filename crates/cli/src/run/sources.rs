@@ -56,106 +56,157 @@ pub(super) fn find(
     expanded: &mut Expanded,
     values: &BTreeMap<String, ByteString>,
 ) -> Result<Sources, Failure> {
-    let home = context.home();
-    // What a project has in itself is its own, unless it is one that is not given to boxes.
-    let is_own = |real: &Path| {
-        project.is_some_and(|project| {
-            let state_dir = context.paths().map(|paths| paths.state_dir.clone());
-            real.starts_with(&project.root)
-                && state_dir.is_ok_and(|state_dir| {
-                    project.why_not_given(home.as_deref(), &state_dir).is_none()
-                })
-        })
-    };
-    let mut policy = None;
-    let mut refused = Refused::default();
-    let (mut mounts, mut files) = (Vec::new(), Vec::new());
-    for (index, mount) in std::mem::take(&mut expanded.spec.files.mounts).into_iter().enumerate() {
-        let origin = expanded.origin(&["files", "mounts", &index.to_string()]);
-        let written = written(&mount.source, project, home.as_deref());
-        let found = written.and_then(|written| {
-            let (real, metadata) = look(&written)?;
-            check_kind(&metadata, mount.mode)?;
-            Ok((written, real, metadata))
-        });
-        let (written, real, metadata) =
-            found.map_err(|error| cannot(&mount.source, &origin, &error))?;
-        check_no_state(context, &real).map_err(|why| {
-            let failure = cannot(&mount.source, &origin, &io::Error::other(why));
-            Failure { code: ErrorCode::Refused, exit: Exit::Fault(ErrorCode::Refused), ..failure }
-        })?;
-        if origin.is_projects() && !is_own(&real) {
-            let policy = loaded(&mut policy, context)?;
+    let (home, refused) = (context.home(), Refused::default());
+    let mut search = Search { context, project, home, policy: None, refused };
+    let mounts = search.mounts(expanded)?;
+    let rootfs = search.rootfs(expanded)?;
+    search.variables(expanded, values)?;
+    match search.policy {
+        Some(policy) if !search.refused.told.is_empty() => {
+            Err(search.refused.into_failure(&policy))
+        }
+        Some(_) | None => Ok(Sources { mounts, rootfs }),
+    }
+}
+
+/// A search for what a box takes.
+struct Search<'a> {
+    context: &'a Context,
+    project: Option<&'a Project>,
+    home: Option<PathBuf>,
+    /// Read when it is needed first.
+    policy: Option<UserPolicy>,
+    refused: Refused,
+}
+
+impl Search<'_> {
+    fn mounts(&mut self, expanded: &mut Expanded) -> Result<Vec<HostFile>, Failure> {
+        let (mut mounts, mut files) = (Vec::new(), Vec::new());
+        let wanted = std::mem::take(&mut expanded.spec.files.mounts);
+        for (index, mount) in wanted.into_iter().enumerate() {
+            let origin = expanded.origin(&["files", "mounts", &index.to_string()]);
+            let found = self.written(&mount.source).and_then(|written| {
+                let (real, metadata) = look(&written)?;
+                check_kind(&metadata, mount.mode)?;
+                Ok((written, real, metadata))
+            });
+            let (written, real, metadata) =
+                found.map_err(|error| cannot(&mount.source, &origin, &error))?;
+            check_no_state(self.context, &real).map_err(|why| {
+                let failure = cannot(&mount.source, &origin, &io::Error::other(why));
+                Failure {
+                    code: ErrorCode::Refused,
+                    exit: Exit::Fault(ErrorCode::Refused),
+                    ..failure
+                }
+            })?;
             let is_changed = mount.mode == MountMode::Rw;
-            match policy.of_path(&written, &real, is_changed) {
-                Verdict::Allowed => {}
+            match self.judge(&origin, (&written, &real), is_changed)? {
                 Verdict::Ignored => {
-                    let source = policy.shown(&written);
-                    context.printer.note(&format!("{source} is left out, as your policy says."));
+                    let source = self.policy()?.shown(&written);
+                    let words = format!("{source} is left out, as your policy says.");
+                    self.context.printer.note(&words);
                     continue;
                 }
-                verdict => refused.path(policy, &origin, (&written, &real), is_changed, verdict),
+                Verdict::Allowed => {}
+                verdict => self.refuse(&origin, (&written, &real), is_changed, verdict)?,
             }
+            files.push(host_file(real, &metadata));
+            mounts.push(mount);
         }
-        files.push(host_file(real, &metadata));
-        mounts.push(mount);
+        expanded.spec.files.mounts = mounts;
+        Ok(files)
     }
-    expanded.spec.files.mounts = mounts;
-    let mut rootfs = None;
-    if let Rootfs::Path(path) = &expanded.spec.files.rootfs {
+
+    fn rootfs(&mut self, expanded: &Expanded) -> Result<Option<HostFile>, Failure> {
+        let Rootfs::Path(path) = &expanded.spec.files.rootfs else { return Ok(None) };
         let origin = expanded.origin(&["files", "rootfs"]);
-        let found = written(path, project, home.as_deref())
-            .and_then(|written| look(&written).map(|(real, metadata)| (written, real, metadata)));
-        match found {
-            Ok((written, real, metadata)) => {
-                if origin.is_projects() && !is_own(&real) {
-                    let policy = loaded(&mut policy, context)?;
-                    match policy.of_path(&written, &real, false) {
-                        Verdict::Allowed => {}
-                        // There is no box without a root.
-                        Verdict::Ignored => {
-                            refused.path(
-                                policy,
-                                &origin,
-                                (&written, &real),
-                                false,
-                                Verdict::Denied,
-                            );
-                        }
-                        verdict => {
-                            refused.path(policy, &origin, (&written, &real), false, verdict);
-                        }
-                    }
-                }
-                rootfs = Some(host_file(real, &metadata));
-            }
+        let found = self.written(path).and_then(|written| Ok((look(&written)?, written)));
+        let ((real, metadata), written) = match found {
+            Ok(found) => found,
             // It could be there a moment later, unjudged.
             Err(error) if origin.is_projects() => return Err(cannot(path, &origin, &error)),
-            Err(_) => {}
-        }
-    }
-    let inherited: Vec<String> = expanded.inherits.keys().cloned().collect();
-    for name in inherited {
-        let origin = expanded.origin(&["execution", "env", &name]);
-        // Else nothing of the caller's is taken.
-        let is_taken = !values.contains_key(&name) && context.env.get(&name).is_some();
-        if !is_taken || !origin.is_projects() {
-            continue;
-        }
-        let policy = loaded(&mut policy, context)?;
-        match policy.of_variable(&name) {
+            Err(_) => return Ok(None),
+        };
+        match self.judge(&origin, (&written, &real), false)? {
             Verdict::Allowed => {}
-            Verdict::Ignored => {
-                context.printer.note(&format!("Your {name} is left out, as your policy says."));
-                expanded.inherits.remove(&name);
-                expanded.spec.execution.env.remove(&name);
-            }
-            verdict => refused.variable(&origin, name, verdict),
+            // There is no box without a root.
+            Verdict::Ignored => self.refuse(&origin, (&written, &real), false, Verdict::Denied)?,
+            verdict => self.refuse(&origin, (&written, &real), false, verdict)?,
         }
+        Ok(Some(host_file(real, &metadata)))
     }
-    match policy {
-        Some(policy) if !refused.told.is_empty() => Err(refused.into_failure(&policy)),
-        Some(_) | None => Ok(Sources { mounts: files, rootfs }),
+
+    fn variables(
+        &mut self,
+        expanded: &mut Expanded,
+        values: &BTreeMap<String, ByteString>,
+    ) -> Result<(), Failure> {
+        let inherited: Vec<String> = expanded.inherits.keys().cloned().collect();
+        for name in inherited {
+            let origin = expanded.origin(&["execution", "env", &name]);
+            // Else nothing of the caller's is taken.
+            let is_taken = !values.contains_key(&name) && self.context.env.get(&name).is_some();
+            if !is_taken || !origin.is_projects() {
+                continue;
+            }
+            match self.policy()?.of_variable(&name) {
+                Verdict::Allowed => {}
+                Verdict::Ignored => {
+                    let words = format!("Your {name} is left out, as your policy says.");
+                    self.context.printer.note(&words);
+                    expanded.inherits.remove(&name);
+                    expanded.spec.execution.env.remove(&name);
+                }
+                verdict => self.refused.variable(&origin, name, verdict),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether something may be taken, by whoever wants it.
+    fn judge(
+        &mut self,
+        origin: &Origin,
+        (written, real): (&Path, &Path),
+        is_changed: bool,
+    ) -> Result<Verdict, Failure> {
+        if !origin.is_projects() || self.is_own(real) {
+            return Ok(Verdict::Allowed);
+        }
+        Ok(self.policy()?.of_path(written, real, is_changed))
+    }
+
+    fn refuse(
+        &mut self,
+        origin: &Origin,
+        paths: (&Path, &Path),
+        is_changed: bool,
+        verdict: Verdict,
+    ) -> Result<(), Failure> {
+        let policy = loaded(&mut self.policy, self.context)?;
+        self.refused.path(policy, origin, paths, is_changed, verdict);
+        Ok(())
+    }
+
+    fn policy(&mut self) -> Result<&UserPolicy, Failure> {
+        loaded(&mut self.policy, self.context)
+    }
+
+    /// What a project has in itself is its own, unless it is one that is not given to boxes.
+    fn is_own(&self, real: &Path) -> bool {
+        self.project.is_some_and(|project| {
+            let state_dir = self.context.paths().map(|paths| paths.state_dir.clone());
+            real.starts_with(&project.root)
+                && state_dir.is_ok_and(|state_dir| {
+                    project.why_not_given(self.home.as_deref(), &state_dir).is_none()
+                })
+        })
+    }
+
+    /// Where a source is, as it is written.
+    fn written(&self, source: &ByteString) -> io::Result<PathBuf> {
+        written(source, self.project, self.home.as_deref())
     }
 }
 
