@@ -7,7 +7,7 @@ use minimal_proto::Reason;
 use minimal_store::hook::POINTS;
 use minimal_store::{BoxDir, ExecDir};
 use minimal_testkit::exec_link::{ExecLink, command, request};
-use minimal_testkit::{LIMIT, Paused, TestEnv, for_each_user, wait_until};
+use minimal_testkit::{LIMIT, Min, Paused, TestEnv, for_each_user, wait_until};
 use rustix::io::Errno;
 use serde_json::Value;
 
@@ -149,21 +149,31 @@ fn travel(env: &TestEnv, journey: Journey, name: &str) {
     }
 }
 
-/// Starts a service that returns too often.
-fn travel_again(env: &TestEnv, name: &str) {
+/// A service that returns too often.
+fn again(env: &TestEnv, name: &str) -> Min {
     let service = "[services.again]\nexec = [\"sh\", \"-c\", \"exit 42\"]\n\
                    restart = { policy = \"always\", max = 1, backoff = \"1ms\" }\n";
     env.file("minimal.toml", service);
-    env.min(["box", "start", "--name", name, "again"]).run().assert_code(0);
+    env.min(["box", "start", "--name", name, "again"])
+}
+
+/// Starts it.
+fn travel_again(env: &TestEnv, name: &str) {
+    again(env, name).run().assert_code(0);
     env.min(["wait", name]).run().assert_code(125);
 }
 
-/// Starts a service that is ready at once, and stops it.
-fn travel_when_ready(env: &TestEnv, name: &str) {
+/// A service that is ready at once.
+fn ready(env: &TestEnv, name: &str) -> Min {
     let service = "[services.once]\nexec = [\"sh\", \"-c\", \"exit 42\"]\nrestart = \"never\"\n\
                    ready = { exec = \"true\", interval = \"1ms\" }\n";
     env.file("minimal.toml", service);
-    let start = env.min(["box", "start", "--name", name, "once"]).run();
+    env.min(["box", "start", "--name", name, "once"])
+}
+
+/// Starts it, and stops it.
+fn travel_when_ready(env: &TestEnv, name: &str) {
+    let start = ready(env, name).run();
     if start.code() == Some(0) {
         env.min(["stop", name]).run().assert_code(0);
     } else {
@@ -227,6 +237,29 @@ fn travel_into_without_daemon(env: &TestEnv, name: &str, paused: Paused) {
     link.started();
     assert_eq!(link.ending().exit_code(), Some(42));
     env.min(["stop", name]).run().assert_code(0);
+    aftermath(env, name);
+}
+
+/// Journeys of boxes that live on, with the daemon killed while the keeper is held at a point.
+fn travel_on_without_daemon(env: &TestEnv, journey: Journey, name: &str, paused: Paused) {
+    let client = match journey {
+        Journey::Restart => again(env, name),
+        Journey::Ready => ready(env, name),
+        _ => {
+            env.min(["run", "-d", "--name", name, "--", "sleep", "86595"]).run().assert_code(0);
+            env.min(["pause", name])
+        }
+    };
+    let client = client.spawn();
+    let held = paused.reached();
+    env.kill_daemon();
+    held.release();
+    client.wait().assert_code(0);
+    if journey == Journey::Restart {
+        env.min(["wait", name]).run().assert_code(125);
+    } else {
+        env.min(["stop", name]).run().assert_code(0);
+    }
     aftermath(env, name);
 }
 
@@ -352,16 +385,27 @@ for_each_user! {
     fn daemon_killed_while_a_keeper_is_at_each_step(env) {
         for (number, point) in points_of("keeper.").enumerate() {
             let name = format!("pause-{number}");
-            env.boxes();
-            let paused = env.hooks().pause(point);
-            if journey(point) == Some(Journey::Exec) {
-                travel_into_without_daemon(env, &name, paused);
+            let journey = journey(point).expect("held by every_point_is_exercised");
+            if journey == Journey::Pause && !can_pause(env) {
                 continue;
             }
-            let stops = journey(point) == Some(Journey::Stop);
+            env.boxes();
+            let paused = env.hooks().pause(point);
+            match journey {
+                Journey::Exec => {
+                    travel_into_without_daemon(env, &name, paused);
+                    continue;
+                }
+                Journey::Restart | Journey::Ready | Journey::Pause => {
+                    travel_on_without_daemon(env, journey, &name, paused);
+                    continue;
+                }
+                _ => {}
+            }
+            let stops = journey == Journey::Stop;
             eprintln!("daemon killed while a keeper is at {point}");
             let script = if stops { "exec sleep 86593" } else { "echo out; exit 42" };
-            let workspace = if journey(point) == Some(Journey::Copy) { "copy" } else { "overlay" };
+            let workspace = if journey == Journey::Copy { "copy" } else { "overlay" };
             let args = ["run", "--name", &name, "--workspace", workspace, "--", "sh", "-c", script];
             let run = env.min(args).spawn();
             if stops {
