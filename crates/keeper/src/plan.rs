@@ -305,12 +305,15 @@ impl Plan {
         steps.extend(project.iter().map(|_| Step::Give(Given::Project(kind), "workbench")));
         steps.extend(repository.clone().map(|path| Step::GiveAt(Given::Repository(kind), path)));
         steps.extend(git_dir.map(Step::GitFile));
-        for mount in mounts {
-            let is_in_project = mount.dest.starts_with(WORKBENCH);
-            if is_in_project && kind == Workspace::Bind && project.is_some() {
+        let is_bound = kind == Workspace::Bind && project.is_some();
+        for (at, mount) in mounts.iter().enumerate() {
+            // Nothing is made in what is the host's own, only to show something else there.
+            if (is_bound && mount.dest.starts_with(WORKBENCH))
+                || shown::is_in_hosts_own(&mounts, at)
+            {
                 steps.push(Step::Find(mount.dest.clone()));
             }
-            steps.push(Step::Mount(mount));
+            steps.push(Step::Mount(mount.clone()));
         }
         let mut working_directory = PathBuf::from(WORKBENCH);
         if let Some(cwd) = &spec.execution.cwd {

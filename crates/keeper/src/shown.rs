@@ -56,6 +56,13 @@ pub(crate) fn mounts(spec: &Spec) -> Vec<Shown> {
     mounts
 }
 
+/// Whether one of these mounts, in their order, has its place in another that is the host's own files.
+pub(crate) fn is_in_hosts_own(mounts: &[Shown], at: usize) -> bool {
+    let dest = &mounts[at].dest;
+    let nearest = mounts[..at].iter().rev().find(|it| dest.starts_with(&it.dest));
+    nearest.is_some_and(|it| it.mode == MountMode::Rw)
+}
+
 #[cfg(test)]
 mod tests {
     use minimal_proto::spec::{Mount, Workspace};
@@ -99,5 +106,20 @@ mod tests {
         let found = Step::Find("/workbench/x".into());
         assert!(!plan.steps.contains(&found));
         assert!(of(Workspace::Bind).steps.contains(&found));
+    }
+
+    #[test]
+    fn the_nearest_mount_says_whose_a_place_is() {
+        let shown =
+            |dest: &str, mode| Shown { index: 0, source: "/s".into(), dest: dest.into(), mode };
+        let mounts = [
+            shown("/d", MountMode::Rw),
+            shown("/d/a", MountMode::Overlay),
+            shown("/d/a/b", MountMode::Ro),
+            shown("/d/c", MountMode::Ro),
+            shown("/e", MountMode::Ro),
+        ];
+        let own: Vec<_> = (0..mounts.len()).map(|at| is_in_hosts_own(&mounts, at)).collect();
+        assert_eq!(own, [false, true, false, true, false]);
     }
 }

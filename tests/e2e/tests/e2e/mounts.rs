@@ -141,6 +141,20 @@ for_each_user! {
         clean(env);
     }
 
+    /// A place in files of the host's own is found there, and never made.
+    fn in_one_that_is_the_hosts_own(env) {
+        data(env);
+        let run = |place: &str| {
+            let inner = format!("../home/.tool:/d/{place}");
+            env.min(["run", "--mount", "data:/d:rw", "--mount", &inner, "--", "cat", &format!("/d/{place}/c")]).run()
+        };
+        run("gone").assert_code(125).assert_stderr_has("/d/gone");
+        assert!(!env.work().join("data/gone").exists(), "it was made on the host");
+        env.account().make_dir(&env.work().join("data/there"));
+        run("there").assert_code(0).assert_stdout("three\n");
+        clean(env);
+    }
+
     /// A project's file has what the policy lets it have; what is in the project is its own.
     fn a_projects_file_asks(env) {
         data(env);
