@@ -29,8 +29,9 @@ macro_rules! id {
             /// The last eight hex digits: what listings show, since the first ones are a clock.
             #[must_use]
             pub fn short(&self) -> String {
-                let simple = self.0.simple().to_string();
-                simple[simple.len() - 8..].to_owned()
+                let mut digits = [0; uuid::fmt::Simple::LENGTH];
+                let digits = self.0.simple().encode_lower(&mut digits);
+                digits[digits.len() - 8..].to_owned()
             }
         }
 

@@ -1,9 +1,10 @@
 //! `min ls`
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use minimal_proto::api::{BoxList, BoxRecord, BriefRecord};
-use minimal_proto::{BoxId, ByteString, Health, State, Timestamp};
+use minimal_proto::{BoxId, BoxName, ByteString, Health, State, Timestamp};
 use minimal_sdk::{CallError, Client, ListQuery};
 
 use crate::args::{Format, ListArgs};
@@ -147,19 +148,18 @@ fn advance(before: Option<BoxId>, next: Option<BoxId>) -> Option<BoxId> {
 fn table(boxes: &[BriefRecord], now: Timestamp) -> String {
     let mut table = Table::new(&["ID", "NAME", "TYPE", "STATE", "ENDING", "AGE", "HOST"]);
     for record in boxes {
-        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-        let state = or_dash(record.state.map(|state| state.to_string()));
-        table.row([
-            record.id.short(),
-            or_dash(record.name.as_ref().map(ToString::to_string)),
-            or_dash(record.box_type.as_ref().map(ToString::to_string)),
+        let state = record.state.map_or("-", State::as_str);
+        table.row::<Cow<'_, str>>([
+            record.id.short().into(),
+            record.name.as_ref().map_or("-", BoxName::as_str).into(),
+            record.box_type.as_ref().map_or("-", BoxName::as_str).into(),
             match record.health {
-                Health::Ok => state,
-                health => format!("{state} ({health})"),
+                Health::Ok => state.into(),
+                health => format!("{state} ({health})").into(),
             },
-            or_dash(record.ending.as_ref().map(ending_in_words)),
-            or_dash(record.created_at.map(|created| age(now.since(created)))),
-            record.host.clone(),
+            record.ending.as_ref().map_or("-".into(), |ending| ending_in_words(ending).into()),
+            record.created_at.map_or("-".into(), |created| age(now.since(created)).into()),
+            record.host.as_str().into(),
         ]);
     }
     table.render()
