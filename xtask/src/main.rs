@@ -10,6 +10,7 @@ mod bench;
 mod cargo;
 mod check;
 mod generate;
+mod own_box;
 mod packages;
 mod report;
 mod test;
@@ -19,8 +20,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask <chore>
 
-  test [part…] [-- word]   everything CI runs, or parts of it: check unit e2e release docs;
-                           after `--`: only tests whose name contains the word
+  test [part…] [-- word]   everything CI runs, or parts of it: check unit e2e tasks
+                           release docs; after `--`: only tests whose name contains the word
   check                    formatting, lints, layout, licences
   bench [name…]            figures beside their floors and peers; table and target/bench.json
   gen                      write the generated files in docs/reference

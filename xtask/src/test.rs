@@ -13,9 +13,9 @@ use serde_json::Value;
 
 use crate::cargo::{cargo, is_there, read, root, run, target_dir};
 use crate::report::Report;
-use crate::{check, packages};
+use crate::{check, own_box, packages};
 
-const PARTS: [&str; 5] = ["check", "unit", "e2e", "release", "docs"];
+const PARTS: [&str; 6] = ["check", "unit", "e2e", "tasks", "release", "docs"];
 
 /// `cargo xtask test`.
 pub(crate) fn test(args: &[String]) -> Result<()> {
@@ -40,6 +40,9 @@ pub(crate) fn test(args: &[String]) -> Result<()> {
     }
     if wanted("e2e") {
         report.section("whole-system tests", || e2e(filter));
+    }
+    if wanted("tasks") && filter.is_empty() {
+        report.section("this project's own tasks, in boxes", tasks);
     }
     // The slowest build: not worth starting when something else is wrong already.
     if wanted("release") && report.is_ok() {
@@ -93,10 +96,19 @@ fn unit(filter: &[String]) -> Result<()> {
 }
 
 fn e2e(filter: &[String]) -> Result<()> {
-    run(&mut cargo(&["build", "--locked", "--package", "minimal-cli", "--features", "testhooks"]))?;
-    let built = kept_apart(&target_dir()?.join("debug/min"), "min-testhooks")?;
+    let built = with_hooks()?;
     let mut command = runner(&["--package", "minimal-e2e"]);
     run(command.args(filter).env("MIN_BIN", built).env("MIN_OWN_TESTS", own_tests()?))
+}
+
+fn tasks() -> Result<()> {
+    own_box::run_tasks(&with_hooks()?)
+}
+
+/// The executable with the hooks that scenarios use.
+fn with_hooks() -> Result<PathBuf> {
+    run(&mut cargo(&["build", "--locked", "--package", "minimal-cli", "--features", "testhooks"]))?;
+    kept_apart(&target_dir()?.join("debug/min"), "min-testhooks")
 }
 
 /// The unit tests of two crates, for the scenario that runs them in a box. Built as the unit tests
