@@ -191,6 +191,9 @@ fn file(path: &Path) -> Result<Target, Failure> {
         Ok(_) => {
             let path = path.canonicalize().map_err(|error| cannot(&error))?;
             let staged = staged::Staged::beside(&path).map_err(|error| cannot(&error))?;
+            // What an earlier command left there must not look like the ending of this one, should
+            // we leave before that is known or be killed.
+            std::fs::remove_file(&path).map_err(|error| cannot(&error))?;
             Ok(Target::Beside { staged, path })
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -270,6 +273,17 @@ mod tests {
         let written: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         assert_eq!(written["message"], "first");
         assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn an_earlier_ending_is_gone_before_anything_runs() {
+        let root = ::tempfile::tempdir().unwrap();
+        let path = root.path().join("ending");
+        std::fs::write(&path, "of another run").unwrap();
+        let file = EndingFile::open(&to(&path)).unwrap();
+        assert!(!path.exists());
+        drop(file);
+        assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 0);
     }
 
     #[test]

@@ -248,7 +248,8 @@ pub struct ExecOption {
 /// Where to write the ending.
 #[derive(Clone, Debug, Args)]
 pub struct EndingArgs {
-    /// Write the ending to a file, as one JSON object; also when nothing ran
+    /// Write the ending to a file, as one JSON object; also when nothing ran. There is no such file
+    /// while no ending is known
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub ending_file: Option<PathBuf>,
     /// The same, to an open descriptor

@@ -52,8 +52,9 @@ pub(super) async fn run(
         return Ok(tell(context, &of, &whose, &ending, Exit::Ending(ending.shell_status())));
     }
     let from = args.from.unwrap_or(0);
-    let wants_input = !args.watch && run::is_worth_reading();
-    let (input, (stream, handle)) = join(context, &client, &whose, from, wants_input).await?;
+    let input = !args.watch && run::is_worth_reading();
+    let options = AttachOptions { from, input, ..AttachOptions::default() };
+    let (stream, handle) = join(&client, &whose, options).await?;
     let joined = Joined {
         client,
         whose: whose.clone(),
@@ -128,22 +129,18 @@ pub(super) async fn show(
     }
 }
 
-/// Joins, with input if that is wanted and free: whether it is ours, and the streams.
+/// Joins the streams. Whoever has something to write is not let in as one who only watches: what it
+/// writes would be lost, and look as if it had been read.
 async fn join(
-    context: &Context,
     client: &Client,
     whose: &Addressee,
-    from: u64,
-    input: bool,
-) -> Result<(bool, (AttachStream, AttachHandle)), CallError> {
-    let options = AttachOptions { from, input, ..AttachOptions::default() };
-    match client.attach(whose.subject(), options).await {
-        Ok(joined) => Ok((input, joined)),
-        Err(error) if input && error.code() == ErrorCode::InputHeld => {
-            context.printer.note(&format!("Another client writes to {}.", whose.words()));
-            let options = AttachOptions { input: false, ..options };
-            Ok((false, client.attach(whose.subject(), options).await?))
+    options: AttachOptions,
+) -> Result<(AttachStream, AttachHandle), Failure> {
+    client.attach(whose.subject(), options).await.map_err(|error| match error.code() {
+        ErrorCode::InputHeld => {
+            let watch = whose.command("attach --watch");
+            Failure::from(error).hint(format!("watch it with `{watch}`"))
         }
-        Err(error) => Err(error),
-    }
+        _ => error.into(),
+    })
 }

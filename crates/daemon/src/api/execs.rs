@@ -145,6 +145,20 @@ pub(super) async fn wait(
     Ok(Json(ExecWaitAnswer { id, box_id, ending: (*ending).clone() }))
 }
 
+/// Refuses what nothing in a paused box could heed. The box as a whole goes on for what is to end it; for
+/// one command of it the others are not to.
+fn moves(place: &Place) -> Result<(), ErrorBody> {
+    match place {
+        Place::Live(live) if live.view.borrow().record.paused => {
+            let message =
+                format!("box `{}` is paused, and no signal reaches what stands still", live.name);
+            let hint = "let the box go on first (unpause), or stop all of it";
+            Err(live.line.whose.error(ErrorCode::WrongState, message).with_hint(hint))
+        }
+        Place::Live(_) | Place::Ended(..) => Ok(()),
+    }
+}
+
 /// Ends an exec, and answers when it has ended. The box runs on.
 #[cfg_attr(test, utoipa::path(post, path = "/v1/boxes/{box}/execs/{exec}/stop", request_body = Option<StopBox>, responses((status = 200, body = ExecRecord, description = "It has ended."))))]
 pub(super) async fn stop(
@@ -157,6 +171,7 @@ pub(super) async fn stop(
         ExecEntry::Live(exec) => exec,
         ExecEntry::Ended(exec) => return Ok(Json(exec.record())),
     };
+    moves(&place)?;
     match exec.line.ask(|reply| Command::Stop { force, grace_ms, reply }).await? {
         Answer::Given(answer) => answer?,
         Answer::Ended => {}
@@ -184,7 +199,8 @@ pub(super) async fn signal(
     ExecAddress(address, exec): ExecAddress,
     JsonBody(SignalBox { signal }): JsonBody<SignalBox>,
 ) -> Result<Json<Value>, ApiError> {
-    let exec = match place(&host, &address).await?.find(&exec).await? {
+    let place = place(&host, &address).await?;
+    let exec = match place.find(&exec).await? {
         ExecEntry::Live(exec) => exec,
         ExecEntry::Ended(exec) => {
             let message = format!("exec {} has ended", exec.file.id.short());
@@ -193,6 +209,7 @@ pub(super) async fn signal(
                 .into());
         }
     };
+    moves(&place)?;
     match exec.line.ask(|reply| Command::Signal { signal, group: false, reply }).await? {
         Answer::Given(answer) => answer?,
         Answer::Ended => return Err(exec.line.whose.has_ended().into()),

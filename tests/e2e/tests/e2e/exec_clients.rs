@@ -83,10 +83,12 @@ for_each_user! {
         leaves.wait_for_stdout("one\n");
         leaves.signal(Signal::INT);
         leaves.wait().assert_code(130).assert_stderr_has("runs on");
-        // The input is its creator's.
-        let onlooker = env.min(["attach", &id, "--exec", &exec]).stdin_piped().spawn();
+        // The input is its creator's: what another has to write is not thrown away.
+        let writes = env.min(["attach", &id, "--exec", &exec]).stdin("lost?\n").run();
+        writes.assert_code(2).assert_stdout("").assert_stderr_has("another client writes the input");
+        writes.assert_stderr_has("min attach --watch");
+        let onlooker = env.min(["attach", &id, "--exec", &exec]).spawn();
         onlooker.wait_for_stdout("one\n");
-        onlooker.wait_for_stderr("Another client writes");
         running.write(b"two\n");
         running.wait().assert_code(18).assert_stdout("one\ntwo\n");
         onlooker.wait().assert_code(18).assert_stdout("one\ntwo\n");

@@ -56,10 +56,19 @@ for_each_user! {
         env.min(["unpause", &id]).run().assert_code(0);
         assert_eq!((is_frozen(env, &id), &env.show(&id)["paused"]), (Some(false), &false.into()));
         Execs::of(env, &id).sh("exit 5").run().assert_code(5);
-        // One that execs have entered has a door, which stands still as well.
+        // One that execs have entered has a door, which stands still as well. So does whoever is in
+        // it: what is asked of one is refused at once.
+        let execs = Execs::of(env, &id);
+        let exec = execs.detached("exec sleep 86758");
         env.min(["box", "pause", &id]).run().assert_code(0);
+        for verb in [&["stop"] as &[_], &["stop", "--force"], &["kill", "-s", "KILL"]] {
+            let refused = env.min(verb).arg(&id).arg("--exec").arg(&exec).run();
+            refused.assert_code(2).assert_stderr_has("is paused");
+        }
         env.min(["box", "unpause", &id]).run().assert_code(0);
-        Execs::of(env, &id).sh("exit 6").run().assert_code(6);
+        execs.verb("stop", &exec).assert_code(0);
+        assert_eq!(execs.show(&exec)["ending"]["signal"], "SIGTERM");
+        execs.sh("exit 6").run().assert_code(6);
         env.min(["stop", &id]).run().assert_code(0);
         env.min(["pause", &id]).run().assert_code(2).assert_stderr_has("has ended");
         let told: Vec<_> = types(env, &id).into_iter().filter(|it| it.as_str().unwrap().ends_with("paused")).collect();
