@@ -104,9 +104,12 @@ fn keep(
         if !dir.is_linked() {
             return Err("the box directory was removed".to_owned());
         }
-        let life = dir.read_generation().map_err(|error| Chain(&error).to_string())?;
-        if life != start.life {
-            return Err(format!("this is life {life} of the box, not {}", start.life));
+        let generation = dir.read_generation().map_err(|error| Chain(&error).to_string())?;
+        let meant = start.generation.unwrap_or(start.life);
+        if generation != meant {
+            return Err(format!(
+                "this is try {generation} to begin a life of the box, not {meant}"
+            ));
         }
         let journal = JournalWriter::open(&dir).map_err(|error| Chain(&error).to_string())?;
         // A daemon that found nobody here before we had locked has written that the start was
@@ -114,7 +117,9 @@ fn keep(
         if journal.record().ending.is_some() {
             return Err("the box has ended before it could start".to_owned());
         }
+        let begin = journal.record().log_begin;
         let output = LogWriter::create_or_open(&dir, start.spec.io.log_max);
+        let output = output.and_then(|mut log| log.go_on_at(begin).map(|()| log));
         Ok((lock, journal, output))
     })();
     let (lock, journal, output) = match opened {

@@ -52,6 +52,8 @@ pub(crate) fn save_and_tell(
     peers.greeting.input_open = false;
     let data = if ending.reason().is_observed() {
         EventData::Exited(ending.clone())
+    } else if hosted.journal.record().is_resuming() {
+        EventData::ResumeFailed(ending.clone())
     } else {
         EventData::Failed(ending.clone())
     };

@@ -71,8 +71,10 @@ pub struct StartOptions {
 pub struct HostFile {
     /// Where it is: absolute and without symbolic links.
     pub path: ByteString,
-    /// Which one it is: whatever else is found at the path is refused.
-    pub file: FileId,
+    /// Which one it is: whatever else is found at the path is refused. Absent: whichever is there; in
+    /// a further life it may be another than in the first.
+    #[serde(default)]
+    pub file: Option<FileId>,
 }
 
 /// A file of a host, whatever it is called (stat(2)).
@@ -126,6 +128,9 @@ pub struct BoxRecord {
     pub ended_at: Option<Timestamp>,
     /// How many lives it has had.
     pub lives: u32,
+    /// Where in its log the output of its present life begins, or of its last: bytes from the start.
+    #[serde(default)]
+    pub log_begin: u64,
     /// The digest of its spec as the daemon has it; null in records of earlier builds.
     #[serde(default)]
     pub spec_digest: Option<String>,
@@ -250,6 +255,27 @@ pub struct BoxList {
     pub boxes: Vec<BoxRecord>,
     /// Give it as `after` for the next page; null on the last.
     pub next: Option<BoxId>,
+}
+
+/// `POST /v1/boxes/{box}/resume`: a further life of a box that has ended, from its stored spec and its
+/// kept files. Answers with its record once it runs. A start that fails leaves the box as it was, and is
+/// answered with `start_failed`, whose details have `ending`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ResumeBox {
+    /// Which life this is to begin: one more than the record's `lives`. That makes the request
+    /// repeatable: a box that has had this life is answered for as it is. Absent: the next one; a box
+    /// that runs is answered for as it is.
+    #[serde(default)]
+    pub life: Option<u32>,
+    /// A value for each variable whose source is `given`: those of former lives were never stored. In
+    /// memory only.
+    #[serde(default)]
+    pub values: BTreeMap<String, ByteString>,
+    /// How to start. Where the sources of `files.mounts` and `files.rootfs` are, is known from the
+    /// first life, and `remove` means nothing.
+    #[serde(default)]
+    pub start: StartOptions,
 }
 
 /// `POST /v1/boxes/{box}/stop`. Answers when the box has ended, with its record.

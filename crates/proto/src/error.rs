@@ -66,7 +66,7 @@ codes! {
     InvalidConfig = "invalid_config", http 400, exit 3, retry false;
     /// A value of the spec is one that its type does not allow.
     ConstraintViolation = "constraint_violation", http 400, exit 3, retry false;
-    /// The spec is not the one whose digest the client has sent.
+    /// The spec is not the one whose digest the client has sent, or from which the box was made.
     DigestMismatch = "digest_mismatch", http 409, exit 1, retry false;
     /// The caller is not the daemon's user.
     Forbidden = "forbidden", http 403, exit 5, retry false;
@@ -110,7 +110,7 @@ codes! {
     SteppingDown = "stepping_down", http 503, exit 7, retry true;
     /// The ending could not be learned.
     ExitUnknown = "exit_unknown", http 500, exit 125, retry true;
-    /// The box was made, but its command could not be started: its ending says why. Never on the wire.
+    /// The command of a box could not be started: the ending says why. On the wire only of a resume; a box that was just made is answered with its record.
     StartFailed = "start_failed", http 500, exit 125, retry false;
     /// The output could not be written on the caller's side.
     OutputFailed = "output_failed", http 500, exit 1, retry false;

@@ -60,6 +60,11 @@ pub enum EventData {
     Exited(Ending),
     /// The box never started; data is the ending, flat.
     Failed(Ending),
+    /// A further life begins, or is to.
+    Resumed(Resumed),
+    /// It did not: the box is as it was before `resumed`. Data is how its start failed, as of an
+    /// ending, flat.
+    ResumeFailed(Ending),
     /// An event of a later version, kept as it was.
     Unknown {
         /// Its type.
@@ -89,6 +94,21 @@ pub struct Created {
     /// The same as the client had it, if it has sent one.
     #[serde(default)]
     pub client_digest: Option<String>,
+    /// Where its sources on the host were: what was judged for the first life holds for later ones.
+    /// Absent if it has none, and in journals of earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sources: Option<Sources>,
+}
+
+/// Paths of the host, without symbolic links, that whoever made a box has found for its spec.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sources {
+    /// Of each of `files.mounts`, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mounts: Vec<ByteString>,
+    /// Of `files.rootfs`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rootfs: Option<ByteString>,
 }
 
 /// Data of `started`.
@@ -102,6 +122,17 @@ pub struct Started {
     pub keeper_pid: i32,
     /// What isolation is in force.
     pub enforcement: Enforcement,
+}
+
+/// Data of `resumed`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Resumed {
+    /// Which life begins; 2 for the first that is resumed.
+    pub life: u32,
+    /// Where its output begins: bytes from the start of the output.
+    pub log_begin: u64,
+    /// How the life before ended, without detail.
+    pub former: Ending,
 }
 
 /// Data of `restarted`.
@@ -198,6 +229,8 @@ impl EventData {
             Self::ExecsNotListed(_) => "execs_not_listed",
             Self::Exited(_) => "exited",
             Self::Failed(_) => "failed",
+            Self::Resumed(_) => "resumed",
+            Self::ResumeFailed(_) => "resume_failed",
             Self::Unknown { type_name, .. } => type_name,
         }
     }
@@ -217,9 +250,11 @@ impl EventData {
             Self::ExecStarted(data) => serde_json::to_value(data),
             Self::ExecExited(data) => serde_json::to_value(data),
             Self::ExecsNotListed(data) => serde_json::to_value(data),
-            Self::EntrypointReturned(ending) | Self::Exited(ending) | Self::Failed(ending) => {
-                serde_json::to_value(ending)
-            }
+            Self::Resumed(data) => serde_json::to_value(data),
+            Self::EntrypointReturned(ending)
+            | Self::Exited(ending)
+            | Self::Failed(ending)
+            | Self::ResumeFailed(ending) => serde_json::to_value(ending),
             Self::Unknown { data, .. } => Ok(data.clone()),
         }
     }
@@ -247,6 +282,8 @@ impl EventData {
             "execs_not_listed" => Self::ExecsNotListed(serde_json::from_value(data)?),
             "exited" => Self::Exited(serde_json::from_value(data)?),
             "failed" => Self::Failed(serde_json::from_value(data)?),
+            "resumed" => Self::Resumed(serde_json::from_value(data)?),
+            "resume_failed" => Self::ResumeFailed(serde_json::from_value(data)?),
             _ => Self::Unknown { type_name, data },
         })
     }

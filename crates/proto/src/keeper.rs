@@ -229,6 +229,10 @@ pub struct Start {
     pub name: BoxName,
     /// Which life this is.
     pub life: u32,
+    /// Which try to begin a life this is, as the box's `generation` counts them: a keeper of an earlier
+    /// try leaves the box alone. Absent: as `life`.
+    #[serde(default)]
+    pub generation: Option<u32>,
     /// Its spec.
     pub spec: Spec,
     /// Values of the variables whose source is `given`.

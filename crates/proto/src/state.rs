@@ -3,7 +3,8 @@
 //! ```text
 //! created ─▶ pending ─▶ materializing ─▶ running ─┬─▶ exited   (its own end, timeout)
 //!                │            │                   └─▶ stopped  (stop, or lost)
-//!                └────────────┴─▶ failed
+//!                │            │           ▲      │
+//!                └────────────┴─▶ failed  └──────┘ a further life: resumed (pending until it runs)
 //! any of exited, stopped, failed ─▶ reaped
 //! ```
 

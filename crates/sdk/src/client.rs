@@ -7,7 +7,8 @@ use hyper::Method;
 use hyper::header::{HeaderName, HeaderValue};
 use minimal_proto::api::{
     BoxList, BoxRecord, BriefList, Cancelled, CreateBox, CreateExec, ExecList, ExecRecord,
-    ExecWaitAnswer, HostInfo, IDEMPOTENCY_KEY, SignalBox, StopBox, VersionInfo, WaitAnswer,
+    ExecWaitAnswer, HostInfo, IDEMPOTENCY_KEY, ResumeBox, SignalBox, StopBox, VersionInfo,
+    WaitAnswer,
 };
 use minimal_proto::{BoxId, ErrorCode, ExecId, Signal, Spec};
 use serde::Deserialize;
@@ -193,6 +194,20 @@ impl Client {
     pub async fn stop(&self, id: BoxId, stop: StopBox) -> Result<BoxRecord, CallError> {
         let call = Call::post(box_target(id, "/stop")).body(&stop).unlimited();
         self.http.json_within(&call, self.retry).await
+    }
+
+    /// Begins a further life of a box that has ended, and answers with its record once it runs. A
+    /// request that says which life is sent again when the daemon is lost: it begins that life once.
+    ///
+    /// # Errors
+    /// `not_found`; `wrong_state`, `name_held`, or what a new box of its spec would be refused for;
+    /// `start_failed`: in all of these it is as it was. Or no daemon answers.
+    pub async fn resume(&self, id: BoxId, resume: &ResumeBox) -> Result<BoxRecord, CallError> {
+        let call = Call::post(box_target(id, "/resume")).body(resume).unlimited();
+        match resume.life {
+            Some(_) => self.http.json_within(&call, self.retry).await,
+            None => self.http.json(&call.never_repeated()).await,
+        }
     }
 
     /// Sends one signal to a box's entrypoint. Never sent twice.

@@ -1,11 +1,12 @@
 //! One box's directory.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use minimal_proto::Spec;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
 
 use crate::log::LogHome;
 use crate::{disk_usage, regular};
@@ -52,6 +53,14 @@ pub enum BoxDirError {
     /// A file in it cannot be read.
     #[error("read `{}`", path.display())]
     Read {
+        /// The file.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// A file in it cannot be written.
+    #[error("write `{}`", path.display())]
+    Write {
         /// The file.
         path: PathBuf,
         /// The kernel's answer.
@@ -140,7 +149,7 @@ impl BoxDir {
             .map_err(|source| BoxDirError::Spec { path: self.path.join(SPEC), source })
     }
 
-    /// Which life the box is in, or will begin with; 1 for a new box.
+    /// Which try to begin a life of the box this is; 1 for a new box.
     ///
     /// A box in its first life needs no file: none, an empty one, and one whose content a crash of
     /// the host turned to NULs all say 1.
@@ -162,6 +171,28 @@ impl BoxDir {
                 .parse()
                 .map_err(|_text| BoxDirError::Generation { path: self.path.join(GENERATION) }),
         }
+    }
+
+    /// Writes which try to begin a life comes next. Whoever does holds both locks of the box. In one
+    /// step: a crash leaves the number before or this one.
+    ///
+    /// # Errors
+    /// It cannot be written, and is as it was.
+    pub fn write_generation(&self, generation: u32) -> Result<(), BoxDirError> {
+        const BESIDE: &str = "generation.new";
+        let failed = |source| BoxDirError::Write { path: self.path.join(GENERATION), source };
+        // One that a crash has left.
+        match rustix::fs::unlinkat(self.dir_fd(), BESIDE, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(failed(errno.into())),
+        }
+        regular::create(self.dir_fd(), BESIDE)
+            .and_then(|mut file| file.write_all(format!("{generation}\n").as_bytes()))
+            .and_then(|()| {
+                let dir = self.dir_fd();
+                Ok(rustix::fs::renameat(dir, BESIDE, dir, GENERATION)?)
+            })
+            .map_err(failed)
     }
 
     /// Whether the directory still exists and is what its path names. A keeper asks after it has

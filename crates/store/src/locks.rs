@@ -146,7 +146,15 @@ impl LifeLock {
         self.file.set_len(1).map_err(|source| self.error("write", source))
     }
 
-    /// Whether the box's command may have been executed.
+    /// Notes that it is not: of a further life. Whoever does holds both locks.
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    pub fn mark_not_begun(&self) -> Result<(), LockError> {
+        self.file.set_len(0).map_err(|source| self.error("write", source))
+    }
+
+    /// Whether the command of the box's present life may have been executed.
     ///
     /// # Errors
     /// The kernel's answer.

@@ -11,9 +11,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub use options::{
     AttachArgs, BoxOptions, EndingArgs, EventsArgs, ExecArgs, ExecOption, ExecsArgs, HostStopArgs,
-    KillArgs, ListArgs, LogsArgs, NetworkArg, OneBox, RemoveArgs, RestartArg, RunArgs, Shell,
-    ShellArgs, ShowArgs, Since, SomeBoxes, SpecArgs, StartArgs, StopArgs, StreamArg, WaitArgs,
-    WorkspaceArg,
+    KillArgs, ListArgs, LogsArgs, NetworkArg, OneBox, RemoveArgs, RestartArg, ResumeArgs, RunArgs,
+    Shell, ShellArgs, ShowArgs, Since, SomeBoxes, SpecArgs, StartArgs, StopArgs, StreamArg,
+    WaitArgs, WorkspaceArg,
 };
 
 /// Runs commands in isolated boxes that outlive whoever started them, and tells how they ended.
@@ -277,6 +277,8 @@ pub enum BoxVerb {
     Pause(SomeBoxes),
     /// Have paused boxes go on
     Unpause(SomeBoxes),
+    /// Begin a further life of boxes that have ended, with the files they had
+    Resume(Box<ResumeArgs>),
     /// Remove boxes: their records, logs and files
     Rm(RemoveArgs),
 }

@@ -127,6 +127,33 @@ pub struct StartArgs {
     pub is_command: bool,
 }
 
+/// Options of `min box resume`.
+#[derive(Debug, Args)]
+pub struct ResumeArgs {
+    /// Print the ids and leave the boxes running, as with several
+    #[arg(short, long, conflicts_with_all = ["ending_file", "ending_fd"])]
+    pub detach: bool,
+    /// Give a value to a variable that was given when the box was made, or with the name alone pass on
+    /// the caller's; may be given again
+    #[arg(short, long = "env", value_name = "NAME[=VALUE]")]
+    pub env: Vec<OsString>,
+    /// Read such values from a file of NAME=VALUE lines; may be given again
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub env_file: Vec<PathBuf>,
+    /// Give the command no input
+    #[arg(long)]
+    pub no_stdin: bool,
+    /// Do not wait until the box is ready, as its service has it
+    #[arg(long)]
+    pub no_wait: bool,
+    /// Where to write the ending.
+    #[command(flatten)]
+    pub ending: EndingArgs,
+    /// Which boxes.
+    #[command(flatten)]
+    pub some: SomeBoxes,
+}
+
 /// Options of `min box spec`.
 #[derive(Debug, Args)]
 pub struct SpecArgs {

@@ -13,6 +13,7 @@ mod list;
 mod logs;
 mod pause;
 mod remove;
+mod resume;
 mod run;
 mod several;
 mod shell;
@@ -46,6 +47,7 @@ pub fn ending_args(command: &Command) -> Option<&EndingArgs> {
         Command::Exec(args) | Command::Box { verb: BoxVerb::Exec(args) } => Some(&args.ending),
         Command::Attach(args) | Command::Box { verb: BoxVerb::Attach(args) } => Some(&args.ending),
         Command::Shell(args) => Some(&args.ending),
+        Command::Box { verb: BoxVerb::Resume(args) } => Some(&args.ending),
         _ => None,
     }
 }
@@ -57,7 +59,9 @@ pub fn is_run(command: &Command) -> bool {
         command,
         Command::Run(_)
             | Command::Exec(_)
-            | Command::Box { verb: BoxVerb::Run(_) | BoxVerb::Exec(_) | BoxVerb::Start(_) }
+            | Command::Box {
+                verb: BoxVerb::Run(_) | BoxVerb::Exec(_) | BoxVerb::Start(_) | BoxVerb::Resume(_)
+            }
             | Command::Task { verb: TaskVerb::Run(_) }
     )
 }
@@ -104,6 +108,7 @@ pub async fn dispatch(
             BoxVerb::Kill(args) => Command::Kill(args),
             BoxVerb::Pause(boxes) => Command::Pause(boxes),
             BoxVerb::Unpause(boxes) => Command::Unpause(boxes),
+            BoxVerb::Resume(args) => return resume::run(context, &args, ending).await,
             BoxVerb::Rm(args) => Command::Rm(args),
             BoxVerb::Spec(_) => unreachable!("carried out above"),
         },

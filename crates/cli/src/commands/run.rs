@@ -63,7 +63,13 @@ pub(super) async fn run(
         return print_id(context, &record);
     }
     let signals = (&mut signals, terminal_signals.as_mut());
-    attended(context, args, &request, created, ending_file, signals).await
+    let input = request.start.input;
+    let left = Created { client: created.client.clone(), record, pending: Vec::new() };
+    let exit = attended(context, input, created, ending_file, signals).await?;
+    if exit.is_some() {
+        close(context, args, &left).await;
+    }
+    Ok(exit.unwrap_or(Exit::Done))
 }
 
 /// Why a box did not start.
@@ -113,32 +119,35 @@ pub(super) fn tell_what_is_missing(context: &Context, args: &BoxOptions, record:
     }
 }
 
-async fn attended(
+/// Stays with a box that has just begun a life until that has ended, and says what an exit status does
+/// not. None: the person has left its terminal.
+pub(super) async fn attended(
     context: &Context,
-    args: &RunArgs,
-    request: &CreateBox,
+    input: bool,
     created: Created,
     ending_file: &mut EndingFile,
     (signals, terminal_signals): (&mut Signals, Option<&mut TerminalSignals>),
-) -> Result<Exit, Failure> {
-    let (client, record) = (created.client.clone(), created.record.clone());
+) -> Result<Option<Exit>, Failure> {
+    let record = created.record.clone();
+    let whose = Addressee::from(&record);
     let attended = match terminal_signals {
-        None => run::attend(context, created, request.start.input, signals).await?,
+        None => run::attend(context, created, input, signals).await?,
         Some(terminal_signals) => {
-            let whose = Addressee::from(&record);
-            match super::attach::show(context, (&client, &whose), Begin::Fresh, 0, terminal_signals)
-                .await?
-            {
-                Some(ending) => {
-                    let exit = Exit::Ending(ending.shell_status());
-                    Attended { ending, exit }
-                }
-                None => return Ok(Exit::Done),
-            }
+            let (client, begin) = (&created.client, Begin::Fresh);
+            let show = super::attach::show(
+                context,
+                (client, &whose),
+                begin,
+                record.log_begin,
+                terminal_signals,
+            );
+            let Some(ending) = show.await? else { return Ok(None) };
+            let exit = Exit::Ending(ending.shell_status());
+            Attended { ending, exit }
         }
     };
     let Attended { ending, exit } = attended;
-    ending_file.ended(&Addressee::from(&record), &ending);
+    ending_file.ended(&whose, &ending);
     let name = address(&record);
     match ending.reason() {
         Reason::Lost => context.printer.failure(&lost(&record, &ending)),
@@ -147,8 +156,7 @@ async fn attended(
         Reason::Stopped => context.printer.note(&format!("Box {name} was stopped.")),
         _ => {}
     }
-    close(context, args, &Created { client, record, pending: Vec::new() }).await;
-    Ok(exit)
+    Ok(Some(exit))
 }
 
 /// Says so if the caller has the program in their home.

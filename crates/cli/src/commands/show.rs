@@ -54,6 +54,7 @@ fn table(record: &BoxRecord) -> String {
     }
     row("project", record.project_root.as_ref().map(|root| on_one_line(&root.to_lossy())));
     row("host", Some(format!("{} ({})", record.host, record.provider)));
+    row("lives", (record.lives > 1).then(|| record.lives.to_string()));
     row("created", record.created_at.map(|time| time.to_string()));
     row("started", record.started_at.map(|time| time.to_string()));
     row("ended", record.ended_at.map(|time| time.to_string()));

@@ -47,7 +47,7 @@ pub(super) async fn run(context: &Context, args: &StartArgs) -> Result<Exit, Fai
 }
 
 /// Waits until the box is ready. Returns its record as it is then.
-async fn await_ready(
+pub(super) async fn await_ready(
     context: &Context,
     client: &Client,
     record: BoxRecord,
@@ -61,8 +61,11 @@ async fn await_ready(
     }
     let ready = async {
         let mut events = client.events(record.id, true).await?;
+        let mut is_this_life = false;
         while let Some(event) = events.next().await? {
             match event.data {
+                EventData::Started(started) => is_this_life = started.life == record.lives,
+                _ if !is_this_life => {}
                 EventData::Ready => return Ok(true),
                 EventData::Exited(_) | EventData::Failed(_) => return Ok(false),
                 _ => {}

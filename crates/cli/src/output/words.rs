@@ -99,7 +99,10 @@ pub fn event_in_words(event: &Event) -> String {
         EventData::ExecsNotListed(not_listed) => {
             format!("after the first {} commands", not_listed.listed)
         }
-        EventData::Failed(ending) => {
+        EventData::Resumed(resumed) => {
+            format!("life {}, after {}", resumed.life, ending_in_words(&resumed.former))
+        }
+        EventData::Failed(ending) | EventData::ResumeFailed(ending) => {
             let message = ending.detail().get("message").and_then(serde_json::Value::as_str);
             message.unwrap_or("start failed").to_owned()
         }

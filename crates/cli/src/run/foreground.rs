@@ -96,7 +96,8 @@ pub async fn attend(
     signals: &mut Signals,
 ) -> Result<Attended, Failure> {
     let Created { client, record, pending } = created;
-    let options = AttachOptions { input, pin: true, ..AttachOptions::default() };
+    let from = record.log_begin;
+    let options = AttachOptions { from, input, pin: true, ..AttachOptions::default() };
     let whose = Addressee::from(&record);
     let (stream, handle) = client
         .attach(record.id, options)

@@ -212,7 +212,7 @@ impl Search<'_> {
 
 fn host_file(real: PathBuf, metadata: &Metadata) -> HostFile {
     let file = FileId { device: metadata.dev(), inode: metadata.ino() };
-    HostFile { path: real.into_os_string().into(), file }
+    HostFile { path: real.into_os_string().into(), file: Some(file) }
 }
 
 fn loaded<'a>(

@@ -23,7 +23,7 @@ use crate::index::Entry;
 pub(super) const END_LIMIT: Duration = Duration::from_secs(30);
 
 /// How long an actor may take to leave an ended box to the index.
-const HAND_OVER_LIMIT: Duration = Duration::from_secs(10);
+pub(super) const HAND_OVER_LIMIT: Duration = Duration::from_secs(10);
 
 /// How often it is looked whether a keeper is gone that has no actor.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -56,8 +56,8 @@ async fn stop_live(live: &Arc<Live>, StopBox { force, grace_ms }: StopBox) -> Re
     }
     let grace = if force { 0 } else { grace_ms.unwrap_or(live.facts.stop_grace_ms) };
     let limit = Duration::from_millis(grace).saturating_add(END_LIMIT);
-    match tokio::time::timeout(limit, live.ended()).await {
-        Ok(ended) => Ok(ended.map(drop)?),
+    match tokio::time::timeout(limit, live.over()).await {
+        Ok(over) => Ok(over?),
         Err(_) => {
             Err(live.line.whose.unresponsive("the box has not ended after it was killed").into())
         }

@@ -11,6 +11,7 @@ mod extract;
 mod host;
 mod list;
 mod openapi;
+mod resume;
 mod show;
 mod streams;
 
@@ -50,6 +51,7 @@ pub(crate) fn router(host: Arc<Host>) -> Router {
         .route("/v1/boxes/{box}/signal", post(end::signal))
         .route("/v1/boxes/{box}/pause", post(end::pause))
         .route("/v1/boxes/{box}/unpause", post(end::unpause))
+        .route("/v1/boxes/{box}/resume", post(resume::resume))
         .route("/v1/boxes/{box}/acknowledge", post(end::acknowledge))
         .route("/v1/boxes/{box}/execs", get(execs::list).post(execs::create))
         .route("/v1/boxes/{box}/execs/{exec}", get(execs::show))

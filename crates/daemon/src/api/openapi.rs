@@ -22,7 +22,7 @@ mod tests {
     use serde_json::{Value, json};
     use utoipa::OpenApi;
 
-    use crate::api::{attach, create, end, execs, host, list, show, streams};
+    use crate::api::{attach, create, end, execs, host, list, resume, show, streams};
     use crate::testing::{World, compare_generated};
 
     #[derive(OpenApi)]
@@ -38,7 +38,7 @@ mod tests {
             host::version, host::healthz, host::show, host::step_down, host::metrics,
             create::create, create::cancel, list::list, show::show, show::spec, show::wait, streams::events,
             streams::log, streams::exec_log, attach::attach, attach::attach_exec, execs::create, execs::list,
-            execs::show, execs::wait, execs::stop, execs::signal, end::stop, end::signal, end::pause, end::unpause, end::acknowledge, end::remove,
+            execs::show, execs::wait, execs::stop, execs::signal, end::stop, end::signal, end::pause, end::unpause, resume::resume, end::acknowledge, end::remove,
         ),
         components(schemas(ErrorBody, Event, Stream, ServerMessage, ClientMessage)),
     )]

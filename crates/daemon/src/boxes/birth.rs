@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use minimal_keeper::nursery::KeeperProcess;
-use minimal_proto::api::{BoxRecord, CreateBox, LogFigures};
+use minimal_proto::api::{BoxRecord, CreateBox, LogFigures, StartOptions};
 use minimal_proto::error::Chain;
-use minimal_proto::event::Created;
+use minimal_proto::event::{Created, Sources};
 use minimal_proto::keeper::{Start, ToKeeper};
 use minimal_proto::{BoxId, ErrorBody, ErrorCode, Event, EventData, Spec, State, Timestamp};
 use minimal_store::{BoxDir, CreateError, Record, hook};
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::hooks;
 use crate::host::Host;
-use crate::index::{Admission, AdmitError, Entry, RequestKey, Reservation};
+use crate::index::{Admission, AdmitError, Entry, NameHeld, RequestKey, Reservation};
 use crate::launcher::{LaunchError, Launched, is_shortage, step_error};
 
 /// How long a keeper may take to start a box before the creator is told that it has not. The keeper
@@ -120,6 +120,7 @@ async fn birth(
         request_digest,
         spec_digest: Some(spec_digest),
         client_digest,
+        sources: sources(&start),
     };
     let made = {
         let host = Arc::clone(&host);
@@ -144,7 +145,8 @@ async fn birth(
     match keeper {
         Keeper::Launched(link, process) => {
             let (input, options) = (start.input, start);
-            let start = Start { box_id: id, name, life: 1, spec, values, options };
+            let (life, generation) = (1, Some(1));
+            let start = Start { box_id: id, name, life, generation, spec, values, options };
             let start = ToKeeper::Start(Box::new(start));
             let link = first_sign::start(&host, id, (link, process), &start).await;
             actor.born(link, input);
@@ -166,10 +168,10 @@ async fn birth(
 }
 
 /// That a start has come to something.
-struct Settled;
+pub(super) struct Settled;
 
 /// Waits until a box's entrypoint was executed or its start has failed; `None`: neither, in time.
-async fn started(entry: &Entry) -> Result<Option<Settled>, ErrorBody> {
+pub(super) async fn started(entry: &Entry) -> Result<Option<Settled>, ErrorBody> {
     let Entry::Live(live) = entry else { return Ok(Some(Settled)) };
     let is_up = |view: &View| match view.record.state {
         State::Running => true,
@@ -207,7 +209,7 @@ pub(crate) async fn cancel(host: &Host, key: &str) -> Result<bool, ErrorBody> {
 ///
 /// # Errors
 /// That is not certain.
-async fn give_up(live: &Arc<Live>) -> Result<(), ErrorBody> {
+pub(super) async fn give_up(live: &Arc<Live>) -> Result<(), ErrorBody> {
     match live.line.ask(|reply| Command::GiveUp { reply }).await? {
         // It has ended meanwhile, or does now.
         Answer::Ended | Answer::Given(true) => live.ended().await.map(drop),
@@ -216,7 +218,7 @@ async fn give_up(live: &Arc<Live>) -> Result<(), ErrorBody> {
 }
 
 /// There is a box, and nobody knows what becomes of it.
-fn may_start(entry: &Entry) -> ErrorBody {
+pub(super) fn may_start(entry: &Entry) -> ErrorBody {
     let (id, name) = match entry {
         Entry::Live(live) => (live.id, live.name.to_string()),
         entry => (entry.id(), entry.id().to_string()),
@@ -251,7 +253,7 @@ struct Made {
     keeper: Keeper,
 }
 
-enum Keeper {
+pub(super) enum Keeper {
     Launched(Link, Option<KeeperProcess>),
     /// There is none, and the box's record says so.
     NotMade(Box<Record>),
@@ -287,26 +289,43 @@ fn make(host: &Host, id: BoxId, spec: Spec, created: Created) -> Result<Made, Er
     })?;
     let first = Event { seq: 1, ts, box_id: id, parent: None, data: EventData::Created(created) };
     let record = Record::begin(&first).expect("it was built as a first event");
+    let points = ("daemon.create.after_dir", "daemon.create.after_launch");
+    let keeper = launch(host, &dir, points);
+    Ok(Made { dir, record, spec, keeper })
+}
+
+/// Has a keeper made for a box, with a fault point before and after.
+pub(super) fn launch(
+    host: &Host,
+    dir: &BoxDir,
+    (before, after): (&'static str, &'static str),
+) -> Keeper {
     let failed = |attempt| move |error: io::Error| step_error(attempt, &error);
-    let launched = hook::point("daemon.create.after_dir")
+    let launched = hook::point(before)
         .map_err(failed("pass a fault point"))
         .and_then(|()| host.launcher.launch())
         .and_then(|Launched { connection, process }| match Link::new(connection) {
             Ok(link) => Ok((link, process)),
             Err(error) => Err(step_error("watch the keeper", &error)),
         })
-        .and_then(|launched| match hook::point("daemon.create.after_launch") {
+        .and_then(|launched| match hook::point(after) {
             Ok(()) => Ok(launched),
             Err(error) => Err(step_error("pass a fault point", &error)),
         });
-    let keeper = match launched {
+    match launched {
         Ok((link, process)) => Keeper::Launched(link, process),
-        Err(error) => not_made(&dir, &error, &host.boot_id),
-    };
-    Ok(Made { dir, record, spec, keeper })
+        Err(error) => not_made(dir, &error, &host.boot_id),
+    }
 }
 
-/// There is a directory but no connection to a keeper: the box is one whose start has failed.
+/// Where its creator has found what a box takes of the host.
+fn sources(start: &StartOptions) -> Option<Sources> {
+    let mounts: Vec<_> = start.mounts.iter().map(|found| found.path.clone()).collect();
+    let rootfs = start.rootfs.as_ref().map(|found| found.path.clone());
+    (!mounts.is_empty() || rootfs.is_some()).then_some(Sources { mounts, rootfs })
+}
+
+/// There is a directory but no connection to a keeper: the box's start has failed.
 fn not_made(dir: &BoxDir, error: &LaunchError, boot_id: &str) -> Keeper {
     let errno = match error {
         LaunchError::Isolation { .. } => None,
@@ -364,29 +383,32 @@ fn digest(request: &CreateBox) -> String {
     Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// A box that runs has the name.
+pub(super) fn name_held(held: &NameHeld) -> ErrorBody {
+    ErrorBody::new(ErrorCode::NameHeld, held.to_string())
+        .with_hint("choose another name, or stop that box")
+        .with_detail("holder", held.holder.to_string())
+}
+
 fn refusal(error: &AdmitError) -> ErrorBody {
     match error {
-        AdmitError::Name(held) => ErrorBody::new(ErrorCode::NameHeld, error.to_string())
-            .with_hint("choose another name, or stop that box")
-            .with_detail("holder", held.holder.to_string()),
+        AdmitError::Name(held) => name_held(held),
         AdmitError::KeyReused { id } => ErrorBody::new(ErrorCode::KeyReused, error.to_string())
             .with_detail("box", id.to_string()),
         AdmitError::IdTaken { .. } => ErrorBody::new(ErrorCode::Internal, error.to_string()),
     }
 }
 
-fn pass(point: &'static str) -> Result<(), ErrorBody> {
+pub(super) fn pass(point: &'static str) -> Result<(), ErrorBody> {
     hook::point(point).map_err(|error| internal("pass a fault point", &error))
 }
 
-fn internal(attempt: &str, error: &io::Error) -> ErrorBody {
+pub(super) fn internal(attempt: &str, error: &io::Error) -> ErrorBody {
     ErrorBody::new(ErrorCode::Internal, format!("{attempt}: {error}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use minimal_proto::api::StartOptions;
-
     use super::*;
 
     #[test]

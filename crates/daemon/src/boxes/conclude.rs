@@ -185,7 +185,8 @@ fn clean_up(dir: &BoxDir, record: &Record) {
     }
 }
 
-/// The ending of a box that nobody saw end: `lost` if it had started, else a start that failed.
+/// The ending of a box that nobody saw end: `lost` if it had started, else a start that failed, or the
+/// failed resume of one that had ended before.
 fn ending_event(
     record: &Record,
     last: Option<&Event>,
@@ -224,7 +225,10 @@ fn ending_event(
             ending = ending.with_detail(MAY_HAVE_RUN, true);
         }
     }
-    EventData::Failed(ending)
+    match record.is_resuming() {
+        true => EventData::ResumeFailed(ending),
+        false => EventData::Failed(ending),
+    }
 }
 
 fn describe(event: &Event) -> serde_json::Value {

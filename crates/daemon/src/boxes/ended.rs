@@ -30,6 +30,7 @@ pub(crate) struct Ended {
     pub(crate) project_root: Option<ByteString>,
     pub(crate) parent: Option<BoxId>,
     pub(crate) created_at: Timestamp,
+    pub(crate) lives: u32,
     /// The log's end, for good.
     pub(crate) log_end: u64,
     /// Its start was cut short, and nothing of it ran; nobody refused it.
@@ -56,6 +57,7 @@ impl Ended {
             project_root: facts.project_root.clone(),
             parent: record.parent,
             created_at: record.created_at,
+            lives: record.lives,
             log_end: log.bytes,
             interrupted: says(ending, INTERRUPTED) && !says(ending, MAY_HAVE_RUN),
             reap_at: record.remove.then(|| later(ended_at, REMOVE_AFTER)),

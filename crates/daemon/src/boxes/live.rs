@@ -17,6 +17,8 @@ pub(crate) struct Live {
     pub(crate) id: BoxId,
     /// Its name, which does not change while it lives.
     pub(crate) name: BoxName,
+    /// Which life it is in, or about to begin.
+    pub(crate) life: u32,
     pub(crate) facts: Facts,
     pub(crate) dir: Arc<BoxDir>,
     pub(crate) view: watch::Receiver<View>,
@@ -47,6 +49,21 @@ impl Live {
         // Whoever was told has the whole record next.
         self.wait_for(View::is_last).await;
         Ok(ending)
+    }
+
+    /// Waits until nothing of this life runs: it has ended, or never began.
+    ///
+    /// # Errors
+    /// As for [`Live::ended`].
+    pub(crate) async fn over(&self) -> Result<(), ErrorBody> {
+        match self.ended().await {
+            Ok(_) => Ok(()),
+            Err(error) if error.code == ErrorCode::StartFailed => {
+                self.wait_for(View::is_last).await;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Why there is no ending though nothing will follow: the directory was deleted.

@@ -26,6 +26,7 @@ mod link;
 mod live;
 pub(crate) mod load;
 mod reap;
+pub(crate) mod resume;
 mod seats;
 mod serving;
 mod unsupported;

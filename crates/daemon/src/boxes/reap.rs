@@ -8,7 +8,7 @@ use minimal_store::{ReapError, hook};
 
 use super::{Ended, broken};
 use crate::host::Host;
-use crate::index::Entry;
+use crate::index::{BeingResumed, Entry};
 
 impl Host {
     /// Reaps a box when its time has come, if it was made to be.
@@ -57,7 +57,10 @@ impl Host {
             Some(Entry::Ended(_) | Entry::Broken(_)) => {}
         }
         // Out of the index first, so that nobody finds a box that is half gone.
-        let Some(entry) = self.index.remove(id) else { return Ok(()) };
+        let condemned = self.index.condemn(id).map_err(|BeingResumed| {
+            ErrorBody::new(ErrorCode::WrongState, format!("box {id} is being resumed"))
+        })?;
+        let Some(entry) = condemned else { return Ok(()) };
         let host = Arc::clone(self);
         let is_broken = matches!(entry, Entry::Broken(_));
         let reaped = tokio::task::spawn_blocking(move || delete(&host, id, is_broken)).await;

@@ -6,6 +6,7 @@
 mod filter;
 mod names;
 mod reservation;
+mod resumption;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +17,7 @@ use minimal_proto::{BoxId, BoxName, State, Timestamp};
 pub(crate) use filter::Filter;
 pub(crate) use names::NameHeld;
 pub(crate) use reservation::{Admission, AdmitError, RequestKey, Reservation};
+pub(crate) use resumption::{Resumable, Resumption};
 
 use crate::boxes::{Ended, Live};
 use names::Names;
@@ -52,6 +54,8 @@ struct Inner {
     /// Idempotency keys of retained boxes.
     keys: BTreeMap<String, KeyHolder>,
     key_of: BTreeMap<BoxId, String>,
+    /// Ended boxes of which a further life is beginning. Closed once it is known whether it does.
+    resuming: BTreeMap<BoxId, tokio::sync::watch::Receiver<()>>,
 }
 
 #[derive(Debug)]
@@ -183,6 +187,21 @@ impl Index {
         }
     }
 
+    /// Takes an ended box out to delete it, as [`Index::remove`] does.
+    ///
+    /// # Errors
+    /// A further life of it is beginning.
+    pub(crate) fn condemn(&self, id: BoxId) -> Result<Option<Entry>, BeingResumed> {
+        let mut inner = self.lock();
+        if inner.resuming.contains_key(&id) {
+            return Err(BeingResumed);
+        }
+        Ok(match inner.take(id) {
+            Some(Slot::There(entry)) => Some(entry),
+            Some(Slot::Reserved(_)) | None => None,
+        })
+    }
+
     /// The newest `limit` boxes that pass the filter, before `after` if it is given, and whether
     /// there are more.
     pub(crate) fn page(
@@ -227,7 +246,16 @@ impl Index {
     }
 }
 
+/// A further life of the box is beginning.
+#[derive(Debug)]
+pub(crate) struct BeingResumed;
+
 impl Inner {
+    /// Whether a box's name is free for another one.
+    fn has_ended(&self, id: BoxId) -> bool {
+        !self.resuming.contains_key(&id) && self.boxes.get(&id).is_none_or(Slot::has_ended)
+    }
+
     fn entry(&self, id: BoxId) -> Option<&Entry> {
         self.boxes.get(&id).and_then(Slot::entry)
     }

@@ -82,8 +82,9 @@ impl Index {
         if inner.boxes.contains_key(&id) {
             return Err(AdmitError::IdTaken { id });
         }
-        let boxes = &inner.boxes;
-        let has_ended = |id| boxes.get(&id).is_none_or(Slot::has_ended);
+        let (boxes, resuming) = (&inner.boxes, &inner.resuming);
+        let has_ended =
+            |id| !resuming.contains_key(&id) && boxes.get(&id).is_none_or(Slot::has_ended);
         let name = inner.names.admit(asked, program, has_ended)?;
         let (made_sender, made) = watch::channel(());
         inner.names.insert(&name, id);

@@ -23,6 +23,7 @@ fn ended(n: u64, called: &str) -> Entry {
         request_digest: None,
         spec_digest: None,
         client_digest: None,
+        sources: None,
     };
     let failed = serde_json::from_value(serde_json::json!({
         "reason": "start_failed", "exit_code": null, "signal": null, "signal_number": null,
@@ -78,6 +79,26 @@ async fn a_repeat_waits_for_the_first_and_is_told_apart_from_another_request() {
     // A key lives as long as its box.
     index.remove(id(1));
     assert!(matches!(reserve(&index, 4, "a", Some(&key)), Admission::New(_)));
+}
+
+#[tokio::test]
+async fn a_box_that_is_being_resumed_holds_its_name_and_is_not_deleted() {
+    let index = Arc::new(Index::default());
+    index.put(ended(1, "web"));
+    index.put(ended(2, "web"));
+    let Resumable::Now(held, _) = index.resume(id(1)).unwrap() else { panic!() };
+    let refused = index.admit(id(3), Some(&name("web")), b"sh", None).unwrap_err();
+    let by = NameHeld { name: name("web"), holder: id(1) };
+    assert_eq!(refused, AdmitError::Name(by.clone()));
+    assert_eq!(index.resume(id(2)).unwrap_err(), by, "the other box of the name waits too");
+    assert!(index.condemn(id(1)).is_err());
+    let Resumable::Soon(mut known) = index.resume(id(1)).unwrap() else { panic!() };
+    assert!(!known.has_changed().unwrap(), "the outcome is not known");
+    drop(held);
+    assert!(known.changed().await.is_err(), "the outcome is known");
+    assert!(matches!(index.resume(id(2)), Ok(Resumable::Now(..))));
+    assert!(index.condemn(id(1)).unwrap().is_some());
+    assert!(matches!(index.resume(id(1)), Ok(Resumable::Not)));
 }
 
 #[test]

@@ -54,7 +54,7 @@ pub(super) fn make(
     if KERNEL.iter().any(|kernel| path.starts_with(kernel)) && !path.starts_with(MEMORY) {
         return Err(refused("it is the kernel's and no file of the host".to_owned(), None));
     }
-    let source = Project::open_source(&path, meant.map(|meant| meant.file), WHAT)?;
+    let source = Project::open_source(&path, meant.and_then(|meant| meant.file), WHAT)?;
     let kind = FileType::from_raw_mode(source.stat.st_mode);
     let special = match kind {
         FileType::Directory | FileType::RegularFile => None,

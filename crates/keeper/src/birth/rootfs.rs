@@ -65,11 +65,16 @@ pub(super) fn prepare(
     if !around.local {
         look_at(&path).map_err(refused)?;
     }
-    let path = path.canonicalize().map_err(refused)?;
+    let real = path.canonicalize().map_err(refused)?;
+    if meant.is_some_and(|meant| meant.file.is_none()) && real != path {
+        // Found without any in the first life: one was put there since.
+        return Err(failed("a symbolic link is on the way to it".to_owned(), None));
+    }
+    let path = real;
     on_host::check_no_state(&path, box_dir).map_err(refused)?;
     let directory = open_path(&path).map_err(refused)?;
-    if let Some(meant) = meant {
-        on_host::check_same(directory.as_fd(), meant.file).map_err(refused)?;
+    if let Some(file) = meant.and_then(|meant| meant.file) {
+        on_host::check_same(directory.as_fd(), file).map_err(refused)?;
     }
     let below = mounts_around(&path).map_err(refused)?.below;
     let mut missing: Vec<Missing> = Vec::new();

@@ -138,6 +138,8 @@ impl Keeper<'_> {
             | EventData::ExecsNotListed(_)
             | EventData::Exited(_)
             | EventData::Failed(_)
+            | EventData::Resumed(_)
+            | EventData::ResumeFailed(_)
             | EventData::Unknown { .. } => {
                 Err(refused(format!("a daemon does not record `{}` events", data.type_name())))
             }

@@ -91,7 +91,7 @@ impl JournalWriter {
 
     /// Appends an event; it survives the death of this process, not of the host.
     ///
-    /// `exited` and `failed` may use the reserve. One that does not fit even there, on a full
+    /// `exited`, `failed` and `resume_failed` may use the reserve. One that does not fit even there, on a full
     /// disk, is shortened: long texts of its detail are left out, and `shortened` says so.
     ///
     /// # Errors
@@ -286,13 +286,15 @@ fn fold(reader: &mut JournalReader, path: &Path) -> Result<Record, JournalError>
 }
 
 fn ends(event: &Event) -> bool {
-    matches!(event.data, EventData::Exited(_) | EventData::Failed(_))
+    matches!(event.data, EventData::Exited(_) | EventData::Failed(_) | EventData::ResumeFailed(_))
 }
 
 /// The same event with an ending that fits into the reserve; `None` if it is no ending, or was
 /// short already.
 pub(super) fn shortened(mut event: Event) -> Option<Event> {
-    let (EventData::Exited(ending) | EventData::Failed(ending)) = &mut event.data else {
+    let (EventData::Exited(ending) | EventData::Failed(ending) | EventData::ResumeFailed(ending)) =
+        &mut event.data
+    else {
         return None;
     };
     let mut json = serde_json::to_value(&*ending).ok()?;

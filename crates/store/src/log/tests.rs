@@ -468,3 +468,30 @@ proptest! {
         writer.append(Stream::Stdout, at(0), b"more");
     }
 }
+
+/// A log that goes on past its files' end, as after a life whose last output a full disk took, never
+/// gives an offset twice.
+#[test]
+fn a_log_goes_on_where_it_is_told_to() {
+    let fixture = Fixture::new();
+    let mut writer = open(&fixture, 64 * MIB);
+    add(&mut writer, 10);
+    drop(writer);
+    let mut writer = open(&fixture, 64 * MIB);
+    writer.go_on_at(7).unwrap();
+    assert_eq!(writer.end(), 10, "never back");
+    writer.go_on_at(25).unwrap();
+    assert_eq!(add(&mut writer, 5).end, 30);
+    assert_eq!(writer.figures(), minimal_proto::api::LogFigures { bytes: 30, dropped_bytes: 15 });
+    let mut reader = LogReader::open(&fixture.dir, 0, 30).unwrap();
+    let mut seen = Vec::new();
+    while let Some(chunk) = reader.next_chunk(30, 1 << 20).unwrap() {
+        seen.push(match chunk {
+            Chunk::Frames(frames) => (frames[0].offset, frames[0].bytes.len() as u64),
+            Chunk::Gap { from, to } => (from, to - from),
+        });
+    }
+    assert_eq!(seen, [(0, 10), (10, 15), (25, 5)]);
+    drop(writer);
+    assert_eq!(open(&fixture, 64 * MIB).end(), 30);
+}

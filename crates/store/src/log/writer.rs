@@ -129,6 +129,25 @@ impl LogWriter {
         Ok(writer)
     }
 
+    /// Goes on at an offset, if the log ends before it: what a full disk took of a former life's end
+    /// has its offsets, too.
+    ///
+    /// # Errors
+    /// No segment can be opened there.
+    pub fn go_on_at(&mut self, offset: u64) -> Result<(), LogError> {
+        if offset <= self.end {
+            return Ok(());
+        }
+        if let Some(before) = self.current.take() {
+            self.close(&before);
+        }
+        self.end = offset;
+        self.open_segment(Timestamp::from_micros(0)).map_err(|source| LogError::Open {
+            path: self.path.join(segment::name(offset)),
+            source,
+        })
+    }
+
     /// Appends output that was read from the box at `ts`: one write for up to 256 KiB.
     pub fn append(&mut self, stream: Stream, ts: Timestamp, bytes: &[u8]) -> Appended {
         let mut dropped = false;

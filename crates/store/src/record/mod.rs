@@ -3,7 +3,7 @@
 //! [`Record::apply`] is the only thing that changes a record. It is pure: the same events give the
 //! same record anywhere, and an event that cannot be is denied by name and changes nothing.
 
-use minimal_proto::event::{Created, Started};
+use minimal_proto::event::{Created, Resumed, Sources, Started};
 use minimal_proto::keeper::Enforcement;
 use minimal_proto::{BoxId, BoxName, Ending, Event, EventData, Reason, State, Timestamp};
 
@@ -20,8 +20,9 @@ pub struct Record {
     pub started_at: Option<Timestamp>,
     /// When it was seen to end.
     pub ended_at: Option<Timestamp>,
-    /// `created`, `running`, `exited`, `stopped` or `failed`. The journal does not tell `pending`
-    /// and `materializing` from `created`: those are the daemon's knowledge.
+    /// `created`, `running`, `exited`, `stopped` or `failed`, and `pending` between a resume and the
+    /// start of its life. Else the journal does not tell `pending` and `materializing` from `created`:
+    /// those are the daemon's knowledge.
     pub state: State,
     /// How it ended; none until then.
     pub ending: Option<Ending>,
@@ -55,6 +56,16 @@ pub struct Record {
     pub paused: bool,
     /// What its entrypoint has done in this life.
     pub entrypoint: Entrypoint,
+    /// Where the sources of its spec were when it was made.
+    pub sources: Option<Sources>,
+    /// Which try to begin a life this is, or was: 1, and one more for each resume.
+    pub generation: u32,
+    /// Where in the log the output of this life begins.
+    pub log_begin: u64,
+    /// How the last try to begin a further life failed, if there was one since the box has ended.
+    pub resume_failure: Option<Ending>,
+    /// While a further life is beginning: what the box was before.
+    former: Option<Box<Record>>,
 }
 
 /// What the entrypoint of a box that lives on has done in this life.
@@ -142,6 +153,22 @@ pub enum Denied {
         /// The event's number.
         seq: u64,
     },
+    /// `resumed` for a box that has no ending, or one that never started.
+    #[error("event {seq} resumes a box that is {state}")]
+    NotEnded {
+        /// The event's number.
+        seq: u64,
+        /// What it is.
+        state: State,
+    },
+    /// `resume_failed` for a box that is not being resumed; or `failed` for one that is.
+    #[error("event {seq}, `{type_name}`, does not fit whether the box is being resumed")]
+    Resume {
+        /// The event's number.
+        seq: u64,
+        /// What it is.
+        type_name: String,
+    },
     /// `exited` or `failed` with an ending of the other kind.
     #[error("event {seq}, `{type_name}`, cannot hold an ending of reason {reason}")]
     WrongReason {
@@ -201,6 +228,7 @@ impl Record {
             request_digest,
             spec_digest,
             client_digest,
+            sources,
         }) = &first.data
         else {
             return Err(Denied::NotCreated { type_name: first.data.type_name().to_owned() });
@@ -228,6 +256,11 @@ impl Record {
             stop_requested: false,
             paused: false,
             entrypoint: Entrypoint::default(),
+            sources: sources.clone(),
+            generation: 1,
+            log_begin: 0,
+            resume_failure: None,
+            former: None,
         })
     }
 
@@ -260,6 +293,7 @@ impl Record {
                 | EventData::ExecsNotListed(_)
                 | EventData::Exited(_)
                 | EventData::Failed(_)
+                | EventData::ResumeFailed(_)
         );
         if ends_or_runs && self.ending.is_some() {
             let type_name = event.data.type_name().to_owned();
@@ -281,6 +315,8 @@ impl Record {
             EventData::Created(_) => return Err(Denied::CreatedTwice { seq }),
             EventData::Started(started) => self.start(event, started)?,
             EventData::Exited(ending) | EventData::Failed(ending) => self.end(event, ending)?,
+            EventData::Resumed(resumed) => self.resume(seq, resumed)?,
+            EventData::ResumeFailed(ending) => self.resume_has_failed(seq, ending)?,
             EventData::EntrypointReturned(ending) => {
                 self.entrypoint.returned = Some(ending.clone());
                 self.entrypoint.runs_again = false;
@@ -323,6 +359,68 @@ impl Record {
         self.boot_id = Some(started.boot_id.clone());
         self.keeper_pid = Some(started.keeper_pid);
         self.entrypoint = Entrypoint::default();
+        self.former = None;
+        Ok(())
+    }
+
+    /// Which life the box is in, has ended, or is about to begin; 1 for a new box.
+    #[must_use]
+    pub fn life(&self) -> u32 {
+        match self.state {
+            State::Created | State::Pending | State::Materializing => self.lives.saturating_add(1),
+            // One that never started has failed in its first.
+            State::Running | State::Exited | State::Stopped | State::Failed => self.lives.max(1),
+        }
+    }
+
+    /// Whether a further life is beginning.
+    #[must_use]
+    pub fn is_resuming(&self) -> bool {
+        self.former.is_some()
+    }
+
+    fn resume(&mut self, seq: u64, resumed: &Resumed) -> Result<(), Denied> {
+        if !matches!(self.state, State::Exited | State::Stopped) {
+            return Err(Denied::NotEnded { seq, state: self.state });
+        }
+        let next = self.lives.saturating_add(1);
+        if resumed.life != next {
+            let expected = NextLife::Life(next);
+            return Err(Denied::Life { seq, expected, found: resumed.life });
+        }
+        self.former = Some(Box::new(self.clone()));
+        self.state = State::Pending;
+        self.ending = None;
+        self.ended_at = None;
+        self.started_at = None;
+        self.enforcement = None;
+        self.boot_id = None;
+        self.keeper_pid = None;
+        self.degraded = None;
+        self.stop_requested = false;
+        self.entrypoint = Entrypoint::default();
+        self.generation = self.generation.saturating_add(1);
+        self.log_begin = resumed.log_begin;
+        self.resume_failure = None;
+        Ok(())
+    }
+
+    fn resume_has_failed(&mut self, seq: u64, ending: &Ending) -> Result<(), Denied> {
+        let type_name = || EventData::ResumeFailed(ending.clone()).type_name().to_owned();
+        if ending.reason() != Reason::StartFailed {
+            let reason = ending.reason();
+            return Err(Denied::WrongReason { seq, type_name: type_name(), reason });
+        }
+        let Some(former) = self.former.take() else {
+            return Err(Denied::Resume { seq, type_name: type_name() });
+        };
+        // The name may have changed meanwhile, and tries count.
+        *self = Self {
+            name: self.name.clone(),
+            generation: self.generation,
+            resume_failure: Some(ending.clone()),
+            ..*former
+        };
         Ok(())
     }
 
@@ -333,6 +431,10 @@ impl Record {
             (true, true) => return Err(Denied::HasStarted { seq }),
             (false, false) => return Err(Denied::NeverStarted { seq }),
             (true, false) | (false, true) => {}
+        }
+        if failed && self.former.is_some() {
+            let type_name = event.data.type_name().to_owned();
+            return Err(Denied::Resume { seq, type_name });
         }
         if failed != (ending.reason() == Reason::StartFailed) {
             let type_name = event.data.type_name().to_owned();

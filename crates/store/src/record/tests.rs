@@ -29,6 +29,7 @@ fn created() -> EventData {
         request_digest: Some("digest".to_owned()),
         spec_digest: None,
         client_digest: None,
+        sources: None,
     })
 }
 
@@ -80,6 +81,8 @@ fn data(kind: u8, life: u32, reason: Reason) -> EventData {
         6 => EventData::Renamed(Renamed { from: name("first"), to: name("second") }),
         7 => EventData::Attached(ClientNote { input: true }),
         8 => EventData::Detached(ClientNote { input: true }),
+        9 => EventData::Resumed(Resumed { life, log_begin: 5, former: ending(reason) }),
+        10 => EventData::ResumeFailed(ending(reason)),
         _ => EventData::Unknown { type_name: "later".to_owned(), data: serde_json::Value::Null },
     }
 }
@@ -89,8 +92,12 @@ fn data(kind: u8, life: u32, reason: Reason) -> EventData {
 enum Model {
     Nothing,
     Made,
-    Runs,
-    Over(State),
+    /// In this life.
+    Runs(u32),
+    /// After this many.
+    Over(State, u32),
+    /// Before the next one after so many, and what it was.
+    Again(State, u32),
 }
 
 impl Model {
@@ -99,11 +106,20 @@ impl Model {
         match (self, kind) {
             (Self::Nothing, 0) => Some(Self::Made),
             (Self::Nothing, _) | (_, 0) => None,
-            (Self::Made, 1) if life == 1 => Some(Self::Runs),
-            (Self::Runs, 2) if reason != Reason::StartFailed => Some(Self::Over(reason.state())),
-            (Self::Made, 3) if reason == Reason::StartFailed => Some(Self::Over(State::Failed)),
-            (_, 1..=3) => None,
-            (Self::Over(_), 4 | 5) => None,
+            (Self::Made, 1) if life == 1 => Some(Self::Runs(1)),
+            (Self::Again(_, lives), 1) if life == lives + 1 => Some(Self::Runs(life)),
+            (Self::Runs(lives), 2) if reason != Reason::StartFailed => {
+                Some(Self::Over(reason.state(), lives))
+            }
+            (Self::Made, 3) if reason == Reason::StartFailed => Some(Self::Over(State::Failed, 0)),
+            (Self::Over(state, lives), 9) if state != State::Failed && life == lives + 1 => {
+                Some(Self::Again(state, lives))
+            }
+            (Self::Again(state, lives), 10) if reason == Reason::StartFailed => {
+                Some(Self::Over(state, lives))
+            }
+            (_, 1..=3 | 9 | 10) => None,
+            (Self::Over(..), 4 | 5) => None,
             (same, _) => Some(same),
         }
     }
@@ -112,8 +128,9 @@ impl Model {
         match self {
             Self::Nothing => None,
             Self::Made => Some(State::Created),
-            Self::Runs => Some(State::Running),
-            Self::Over(state) => Some(state),
+            Self::Runs(_) => Some(State::Running),
+            Self::Over(state, _) => Some(state),
+            Self::Again(..) => Some(State::Pending),
         }
     }
 }
@@ -124,7 +141,7 @@ proptest! {
     #[test]
     fn the_record_follows_the_model(
         steps in proptest::collection::vec(
-            (0u8..10, 0u32..3, 0usize..Reason::ALL.len(), 0u8..8, 0u8..8), 0..60),
+            (0u8..12, 0u32..4, 0usize..Reason::ALL.len(), 0u8..8, 0u8..8), 0..60),
     ) {
         let mut model = Model::Nothing;
         let mut record: Option<Record> = None;
@@ -167,7 +184,7 @@ fn a_whole_life_is_in_the_record() {
         event(4, id(0), data(5, 0, Reason::Exit)),
         event(5, id(0), data(4, 0, Reason::Exit)),
         event(6, id(0), data(2, 0, Reason::Stopped)),
-        event(7, id(0), data(9, 0, Reason::Exit)),
+        event(7, id(0), data(11, 0, Reason::Exit)),
     ];
     let record = Record::fold(&events).unwrap();
     assert_eq!(record.name, name("second"));
@@ -178,6 +195,38 @@ fn a_whole_life_is_in_the_record() {
     assert_eq!(record.degraded.as_deref(), Some("c"));
     assert!(record.stop_requested && record.remove && record.enforcement.is_some());
     assert_eq!(record.request_digest.as_deref(), Some("digest"));
+}
+
+/// A try to begin a further life that fails leaves everything as it was, but for that it was one.
+#[test]
+fn a_failed_resume_is_undone() {
+    let all = [
+        created(),
+        started(1),
+        data(4, 0, Reason::Exit),
+        data(5, 0, Reason::Exit),
+        data(2, 0, Reason::Stopped),
+    ];
+    let mut record =
+        Record::fold(&(1..).zip(all).map(|(seq, it)| event(seq, id(0), it)).collect::<Vec<_>>())
+            .unwrap();
+    let before = record.clone();
+    assert_eq!((record.life(), record.generation, record.log_begin), (1, 1, 0));
+    record.apply(&event(6, id(0), data(9, 2, Reason::Stopped))).unwrap();
+    assert_eq!((record.life(), record.lives, record.generation, record.log_begin), (2, 1, 2, 5));
+    assert_eq!((&record.ending, &record.degraded, record.started_at), (&None, &None, None));
+    assert!(record.is_resuming() && !record.stop_requested && record.enforcement.is_none());
+    record.apply(&event(7, id(0), data(10, 0, Reason::StartFailed))).unwrap();
+    let expected = Record {
+        last_seq: 7,
+        generation: 2,
+        resume_failure: Some(ending(Reason::StartFailed)),
+        ..before
+    };
+    assert_eq!(record, expected);
+    record.apply(&event(8, id(0), data(9, 2, Reason::Stopped))).unwrap();
+    record.apply(&event(9, id(0), started(2))).unwrap();
+    assert_eq!((record.lives, record.generation, &record.resume_failure), (2, 3, &None));
 }
 
 #[test]

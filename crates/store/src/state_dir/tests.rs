@@ -148,6 +148,13 @@ fn a_directory_of_the_wrong_form_says_what_is_wrong() {
     }
     fs::remove_file(file("generation")).unwrap();
     assert_eq!(fixture.dir.read_generation().unwrap(), 1);
+    // What a crash has left half-written is in nobody's way.
+    fs::write(file("generation.new"), "9").unwrap();
+    for generation in [2, 4_294_967_295] {
+        fixture.dir.write_generation(generation).unwrap();
+        assert_eq!(fixture.dir.read_generation().unwrap(), generation);
+        assert!(!file("generation.new").exists());
+    }
     fs::write(file("spec.json"), "{").unwrap();
     assert!(matches!(fixture.dir.read_spec(), Err(BoxDirError::Spec { .. })));
     fs::remove_file(file("spec.json")).unwrap();

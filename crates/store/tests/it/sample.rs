@@ -23,6 +23,7 @@ pub(crate) fn created() -> Created {
         request_digest: None,
         spec_digest: None,
         client_digest: None,
+        sources: None,
     }
 }
 

@@ -30,6 +30,8 @@ enum Journey {
     Lost,
     /// A detached run that the next daemon finds alive.
     Adopted,
+    /// A run, and a further life of its box.
+    Resume,
     /// A run, and its deletion.
     Remove,
     /// A command in a box that runs, and the end of that.
@@ -59,6 +61,7 @@ const JOURNEYS: &[(&str, Journey)] = &[
     ("daemon.create.", Journey::Run),
     ("daemon.stream.", Journey::Run),
     ("daemon.stop.", Journey::Stop),
+    ("daemon.resume.", Journey::Resume),
     ("daemon.exec.", Journey::ExecByClient),
     ("daemon.adopt.", Journey::Adopted),
     ("daemon.reap.", Journey::Remove),
@@ -131,6 +134,10 @@ fn travel(env: &TestEnv, journey: Journey, name: &str) {
             env.kill_daemon();
             env.min(["stop", name]).run().assert_code(0);
         }
+        Journey::Resume => {
+            env.min(["run", "--name", name, "--", "sh", "-c", "exit 42"]).run().assert_code(42);
+            travel_once_more(env, name);
+        }
         Journey::Remove => {
             env.min(["run", "--name", name, "--", "sh", "-c", "exit 42"]).run().assert_code(42);
             let output = env.min(["rm", name]).run();
@@ -147,6 +154,27 @@ fn travel(env: &TestEnv, journey: Journey, name: &str) {
             env.min(["stop", name]).run().assert_code(0);
         }
     }
+}
+
+/// Has a box go on that has ended: it does, or is what it was, and then it does.
+fn travel_once_more(env: &TestEnv, name: &str) {
+    let lives = |record: &Value| record["lives"].as_u64().unwrap();
+    let before = lives(&env.show(name));
+    check_code(&env.min(["box", "resume", name]).run(), 42);
+    let after = wait_until("the box has ended", LIMIT, || {
+        let record = env.show(name);
+        if record["ending"].is_null() { Err(record) } else { Ok(record) }
+    });
+    let tries = env.events(name).into_iter().rev();
+    let last = tries.map(|event| event["type"].clone()).find(|it| it != "degraded").unwrap();
+    if lives(&after) == before {
+        assert_eq!(after["ending"]["exit_code"], 42, "{after}");
+        assert!(last == "exited" || last == "resume_failed", "{last}");
+    } else {
+        assert_eq!((lives(&after), &last), (before + 1, &"exited".into()), "{after}");
+    }
+    env.min(["box", "resume", name]).run().assert_code(42);
+    assert_eq!(lives(&env.show(name)), lives(&after) + 1);
 }
 
 /// A service that returns too often.
@@ -300,7 +328,8 @@ fn aftermath(env: &TestEnv, name: &str) {
         }
         let ends =
             events.iter().filter(|event| event["type"] == "exited" || event["type"] == "failed");
-        assert_eq!(ends.count(), 1, "{events:?}");
+        let lives = ended["lives"].as_u64().unwrap().max(1);
+        assert_eq!(ends.count() as u64, lives, "{events:?}");
     }
     wait_until("no keeper is left", LIMIT, || {
         let left = env.keepers();
@@ -380,6 +409,39 @@ for_each_user! {
 
     /// Whoever writes to the disk is killed there.
     fn writer_killed_at_each_step(env) { at_each_point(env, "kill", points_of("store.")); }
+
+    /// The keeper of a further life fails, and is killed, at each step; and the daemon is while it is
+    /// there.
+    fn a_further_life_cut_short_at_each_step(env) {
+        let steps = ["keeper.blank.", "keeper.birth.", "keeper.started.", "keeper.end."];
+        let points = points_of("keeper.").filter(|point| steps.iter().any(|step| point.starts_with(step)));
+        for (number, point) in points.enumerate() {
+            let name = format!("life-{number}");
+            env.min(["run", "--name", &name, "--", "sh", "-c", "exit 42"]).run().assert_code(42);
+            for kind in ["fail", "kill", "pause"] {
+                // Passed by a process that sees nothing outside its box: all it can do is wait.
+                if kind != "pause" && point.ends_with(".inside") {
+                    continue;
+                }
+                eprintln!("{kind} at {point}");
+                match kind {
+                    "fail" => env.hooks().fail(point, Errno::IO),
+                    "kill" => env.hooks().kill(point),
+                    _ => {
+                        let paused = env.hooks().pause(point);
+                        let resume = env.min(["box", "resume", &name]).spawn();
+                        let held = paused.reached();
+                        env.kill_daemon();
+                        held.release();
+                        check_code(&resume.wait(), 42);
+                    }
+                }
+                travel_once_more(env, &name);
+                env.hooks().wait_fired(&format!("{point}.{kind}"));
+            }
+            aftermath(env, &name);
+        }
+    }
 
     /// The daemon is killed while a keeper is at each of its steps.
     fn daemon_killed_while_a_keeper_is_at_each_step(env) {

@@ -88,6 +88,8 @@ mod ready;
 #[cfg(test)]
 mod restarts;
 #[cfg(test)]
+mod resume;
+#[cfg(test)]
 mod rootfs;
 #[cfg(test)]
 mod sandboxes;

@@ -68,6 +68,11 @@ const ABOUT_IT: [&str; 15] = [
 /// A terminal that does not say what it is, is taken for what every one can at least nearly do.
 const PLAIN: &str = "xterm";
 
+/// Whether a variable follows the terminal.
+pub(crate) fn is_about_it(name: &str) -> bool {
+    ABOUT_IT.contains(&name)
+}
+
 /// The caller's values of the variables that follow the terminal.
 pub(crate) fn variables(env: &crate::env::Env) -> Vec<(String, minimal_proto::ByteString)> {
     ABOUT_IT

@@ -101,6 +101,7 @@ async fn boxes_without_a_keeper_have_their_ending_before_anyone_asks() {
         request_digest: None,
         spec_digest: None,
         client_digest: None,
+        sources: None,
     };
     let spec = Spec::task(vec!["sh".into()]);
     world.host.state.create_box(interrupted, &spec, created, Timestamp::now()).unwrap();

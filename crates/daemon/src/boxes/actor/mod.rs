@@ -33,6 +33,7 @@ use super::flow::{Flow, Outcome};
 use super::line::{Line, Whose};
 use super::link::{Link, LinkError};
 use super::live::Live;
+use super::resume;
 use super::serving::Serving;
 use super::view::{Fate, View};
 use super::{Ended, sealed_at};
@@ -100,6 +101,7 @@ impl Actor {
     pub(crate) fn new(host: Arc<Host>, body: Body) -> (Self, Arc<Live>) {
         host.live.fetch_add(1, Ordering::Relaxed);
         let (id, name) = (body.view.id(), body.view.record.name.clone());
+        let life = body.view.record.life();
         let tty = body.facts.tty;
         let whose = Whose { box_id: id, name: name.clone(), exec: None, tty };
         let (line, end) = Line::new(whose, body.flow);
@@ -107,6 +109,7 @@ impl Actor {
         let live = Arc::new(Live {
             id,
             name,
+            life,
             facts: body.facts,
             dir: Arc::new(body.dir),
             view: published,
@@ -322,9 +325,25 @@ impl Actor {
 
     /// Publishes the ending and hands the box to the index.
     async fn finish(mut self) {
-        let ending = self.view.borrow().record.ending.clone();
-        let ending = ending.expect("the actor finishes with an ending");
-        self.serving.finish(Outcome::Ended(Arc::new(ending.clone())));
+        let record = Arc::clone(&self.view.borrow().record);
+        let ending = record.ending.clone().expect("the actor finishes with an ending");
+        // That of a former life is not this one's.
+        let outcome = match resume::failure(&record, self.live.life) {
+            Some(error) => {
+                tracing::warn!(error = error.message, "not resumed");
+                Outcome::Unknown(Arc::new(error))
+            }
+            None => {
+                tracing::info!(
+                    reason = %ending.reason(),
+                    exit_code = ending.exit_code(),
+                    signal = ending.signal().map(tracing::field::display),
+                    "ended",
+                );
+                Outcome::Ended(Arc::new(ending))
+            }
+        };
+        self.serving.finish(outcome);
         self.view.send_modify(|view| {
             view.fate = Fate::Sealed;
             view.fault = None;
@@ -337,12 +356,6 @@ impl Actor {
         let log = sealed_at(&view.record, files);
         let ended = Ended::new(&view.record, &self.live.facts, log, &self.host.name);
         let ended = Arc::new(ended.expect("the actor finishes with an ending"));
-        tracing::info!(
-            reason = %ending.reason(),
-            exit_code = ending.exit_code(),
-            signal = ending.signal().map(tracing::field::display),
-            "ended",
-        );
         self.host.index.put(Entry::Ended(Arc::clone(&ended)));
         self.host.live.fetch_sub(1, Ordering::Relaxed);
         self.host.reap_later(&ended);

@@ -27,6 +27,7 @@ fn make(state: &StateDir, number: u32) -> Result<()> {
         idempotency_key: None,
         request_digest: None,
         client_digest: None,
+        sources: None,
         spec_digest: None,
     };
     let dir = state.create_box(id, &Spec::task(vec!["true".into()]), created, ts)?;
