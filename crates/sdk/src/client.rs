@@ -23,6 +23,9 @@ use crate::log::LogReader;
 use crate::query::{ExecQuery, ListQuery, LogQuery, Target};
 use crate::{CallError, Connector, RetryPolicy, Subject};
 
+/// How late a daemon may be with saying that a wait's time is over, before it is taken to be silent.
+const PUNCTUAL: Duration = Duration::from_secs(5);
+
 /// An empty answer, `{}`, whatever is added to it later.
 #[derive(Deserialize)]
 struct Nothing {}
@@ -172,16 +175,31 @@ impl Client {
         subject: Subject,
         timeout: Option<Duration>,
     ) -> Result<T, CallError> {
-        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let begun = Instant::now();
         let mut backoff = crate::backoff::Backoff::new(self.retry);
         loop {
-            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()).as_millis());
-            let target = subject.target("/wait").with_some("timeout_ms", left);
-            let asked = Instant::now();
-            match self.http.once(&Call::get(target).unlimited()).await {
+            // One beyond all time is none.
+            let left = timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
+            let target =
+                subject.target("/wait").with_some("timeout_ms", left.map(|left| left.as_millis()));
+            let call = Call::get(target).unlimited();
+            let mut stood = None;
+            let answer = self.http.attempt(&call, &mut stood);
+            let answered = match left.and_then(|left| left.checked_add(PUNCTUAL)) {
+                None => answer.await,
+                Some(limit) => tokio::time::timeout(limit, answer)
+                    .await
+                    .unwrap_or_else(|_elapsed| Err(CallError::Silent { what: call.what(), limit })),
+            };
+            match answered {
                 Ok(answer) => return Ok(answer),
+                // The daemon is asked once more when the time is over, and not sought any longer.
+                Err(error) if error.is_loss() && left.is_some_and(|left| left.is_zero()) => {
+                    let after = begun.elapsed();
+                    return Err(CallError::GaveUp { after, source: Box::new(error) });
+                }
                 Err(error) => {
-                    self.http.recover(&mut backoff, asked, Repeat::Safe, error).await?;
+                    self.http.recover(&mut backoff, stood, Repeat::Safe, error).await?;
                 }
             }
         }
@@ -256,15 +274,15 @@ impl Client {
         let mut asked_before = false;
         let mut backoff = crate::backoff::Backoff::new(self.retry);
         loop {
-            let asked = Instant::now();
-            match self.http.once(&call).await {
+            let mut stood = None;
+            match self.http.attempt(&call, &mut stood).await {
                 Ok(Nothing {}) => return Ok(()),
                 Err(CallError::Api(body)) if asked_before && body.code == ErrorCode::NotFound => {
                     return Ok(());
                 }
                 Err(error) => {
                     asked_before |= matches!(error, CallError::Lost { .. });
-                    self.http.recover(&mut backoff, asked, Repeat::Safe, error).await?;
+                    self.http.recover(&mut backoff, stood, Repeat::Safe, error).await?;
                 }
             }
         }

@@ -28,7 +28,8 @@ pub struct EventReader {
     last_seq: u64,
     ended: bool,
     backoff: Backoff,
-    opened: Instant,
+    /// When the body was begun to be read, until it is lost.
+    opened: Option<Instant>,
 }
 
 impl EventReader {
@@ -45,7 +46,7 @@ impl EventReader {
             last_seq: 0,
             ended: false,
             backoff,
-            opened: Instant::now(),
+            opened: Some(Instant::now()),
         })
     }
 
@@ -111,11 +112,14 @@ impl EventReader {
     async fn reopen_after(&mut self, mut error: CallError) -> Result<(), CallError> {
         let client = self.client.clone();
         loop {
-            client.http().recover(&mut self.backoff, self.opened, Repeat::Safe, error).await?;
+            client
+                .http()
+                .recover(&mut self.backoff, self.opened.take(), Repeat::Safe, error)
+                .await?;
             match client.http().body(&call(self.id, self.follow)).await {
                 Ok(body) => {
                     self.partial.clear();
-                    (self.body, self.opened) = (body, Instant::now());
+                    (self.body, self.opened) = (body, Some(Instant::now()));
                     return Ok(());
                 }
                 Err(again) => error = again,

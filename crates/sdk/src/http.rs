@@ -137,13 +137,19 @@ impl Http {
         *self.idle.lock().await = None;
     }
 
-    /// Sends the request and gives the head of the answer.
-    async fn open(&self, call: &Call) -> Result<(Response<Incoming>, Sender), CallError> {
+    /// Sends the request and gives the head of the answer. `stood`: since when there has been a
+    /// connection for it; none that there was before counts, nor the time it took to find one.
+    async fn open(
+        &self,
+        call: &Call,
+        stood: &mut Option<Instant>,
+    ) -> Result<(Response<Incoming>, Sender), CallError> {
         if call.repeat == Repeat::Safe {
             let kept = self.idle.lock().await.take();
             if let Some(mut sender) = kept
                 && sender.ready().await.is_ok()
             {
+                *stood = Some(Instant::now());
                 match Self::ask(&mut sender, call).await {
                     Ok(answer) => return Ok((answer, sender)),
                     // It may have died since it was used last: a new one decides.
@@ -152,7 +158,9 @@ impl Http {
                 }
             }
         }
+        *stood = None;
         let stream = self.connector.connect().await?;
+        *stood = Some(Instant::now());
         // Whoever takes a connection is there, also if it dies before it has said anything.
         self.contacted.store(true, Ordering::Relaxed);
         let lost = |source| CallError::Lost { what: call.what(), source };
@@ -167,8 +175,12 @@ impl Http {
         bounded(call, sender.send_request(call.to_request())).await
     }
 
-    async fn collect(&self, call: &Call) -> Result<(StatusCode, Bytes), CallError> {
-        let (answer, sender) = self.open(call).await?;
+    async fn collect(
+        &self,
+        call: &Call,
+        stood: &mut Option<Instant>,
+    ) -> Result<(StatusCode, Bytes), CallError> {
+        let (answer, sender) = self.open(call, stood).await?;
         let status = answer.status();
         let body = bounded(call, answer.into_body().collect()).await?.to_bytes();
         *self.idle.lock().await = Some(sender);
@@ -177,7 +189,16 @@ impl Http {
 
     /// Asks once and reads the answer as `T`.
     pub(crate) async fn once<T: DeserializeOwned>(&self, call: &Call) -> Result<T, CallError> {
-        let (status, body) = self.collect(call).await?;
+        self.attempt(call, &mut None).await
+    }
+
+    /// The same, and `stood` tells since when there has been a connection for it.
+    pub(crate) async fn attempt<T: DeserializeOwned>(
+        &self,
+        call: &Call,
+        stood: &mut Option<Instant>,
+    ) -> Result<T, CallError> {
+        let (status, body) = self.collect(call, stood).await?;
         if !status.is_success() {
             return Err(api_error(call, status, &body));
         }
@@ -199,27 +220,29 @@ impl Http {
     ) -> Result<T, CallError> {
         let mut backoff = Backoff::new(policy);
         loop {
-            let asked = Instant::now();
-            match self.once(call).await {
+            let mut stood = None;
+            match self.attempt(call, &mut stood).await {
                 Ok(answer) => return Ok(answer),
-                Err(error) => self.recover(&mut backoff, asked, call.repeat, error).await?,
+                Err(error) => self.recover(&mut backoff, stood, call.repeat, error).await?,
             }
         }
     }
 
     /// Waits before something is asked again that was lost; gives the error back if it will not
-    /// be. `asked`: when the connection that was lost was needed.
+    /// be. `stood`: since when there was the connection that is lost, if there was one.
     pub(crate) async fn recover(
         &self,
         backoff: &mut Backoff,
-        asked: Instant,
+        stood: Option<Instant>,
         repeat: Repeat,
         error: CallError,
     ) -> Result<(), CallError> {
         if repeat == Repeat::Never || !self.may_pass(&error) {
             return Err(error);
         }
-        backoff.lost(asked);
+        if let Some(since) = stood {
+            backoff.lost(since);
+        }
         if backoff.pause().await {
             return Ok(());
         }
@@ -234,7 +257,7 @@ impl Http {
 
     /// The body of an answer, as it comes, on a connection of its own.
     pub(crate) async fn body(&self, call: &Call) -> Result<Incoming, CallError> {
-        let (answer, _sender) = self.open(call).await?;
+        let (answer, _sender) = self.open(call, &mut None).await?;
         let status = answer.status();
         if status.is_success() {
             return Ok(answer.into_body());
@@ -251,10 +274,10 @@ impl Http {
     ) -> Result<Incoming, CallError> {
         let mut backoff = Backoff::new(policy);
         loop {
-            let asked = Instant::now();
             match self.body(call).await {
                 Ok(body) => return Ok(body),
-                Err(error) => self.recover(&mut backoff, asked, call.repeat, error).await?,
+                // No body has come: whatever connection there was, it was no progress.
+                Err(error) => self.recover(&mut backoff, None, call.repeat, error).await?,
             }
         }
     }
@@ -277,7 +300,7 @@ impl Http {
                 header::SEC_WEBSOCKET_KEY,
                 HeaderValue::from_str(&key).expect("a key is base64"),
             );
-        let (answer, sender) = self.open(&call).await?;
+        let (answer, sender) = self.open(&call, &mut None).await?;
         let status = answer.status();
         let refused = |why| CallError::Upgrade { what: call.what(), why };
         if status != StatusCode::SWITCHING_PROTOCOLS {

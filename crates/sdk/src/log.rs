@@ -46,7 +46,8 @@ pub struct LogReader {
     /// Where to go on; none until something was read.
     next: Option<u64>,
     backoff: Backoff,
-    opened: Instant,
+    /// When the body was begun to be read, until it is lost.
+    opened: Option<Instant>,
 }
 
 impl LogReader {
@@ -57,7 +58,7 @@ impl LogReader {
     ) -> Result<Self, CallError> {
         let body = client.http().body_within(&call(subject, &query), client.retry()).await?;
         let backoff = Backoff::new(client.retry());
-        let (decoder, opened) = (Decoder::default(), Instant::now());
+        let (decoder, opened) = (Decoder::default(), Some(Instant::now()));
         Ok(Self { client, subject, query, body, decoder, next: None, backoff, opened })
     }
 
@@ -134,14 +135,17 @@ impl LogReader {
             self.query.start = LogStart::Offset(next);
         }
         self.body = self.client.http().body(&call(self.subject, &self.query)).await?;
-        self.opened = Instant::now();
+        self.opened = Some(Instant::now());
         Ok(())
     }
 
     async fn reopen_after(&mut self, mut error: CallError) -> Result<(), CallError> {
         let client = self.client.clone();
         loop {
-            client.http().recover(&mut self.backoff, self.opened, Repeat::Safe, error).await?;
+            client
+                .http()
+                .recover(&mut self.backoff, self.opened.take(), Repeat::Safe, error)
+                .await?;
             match self.reopen().await {
                 Ok(()) => return Ok(()),
                 Err(again) => error = again,

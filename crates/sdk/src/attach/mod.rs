@@ -20,7 +20,6 @@ mod session;
 use minimal_proto::stream::Stream;
 use minimal_proto::{Ending, ErrorBody, ErrorCode};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 use uuid::Uuid;
 
 use self::connection::Connection;
@@ -161,7 +160,6 @@ pub(crate) async fn attach(
     let identity = Uuid::now_v7();
     let mut backoff = crate::backoff::Backoff::new(options.retry);
     let (connection, attached) = loop {
-        let asked = Instant::now();
         match Connection::open(&client, subject, &options, identity, options.from).await {
             Ok(open) => break open,
             // The box is there: whether its keeper is, is found out by the daemon.
@@ -171,7 +169,7 @@ pub(crate) async fn attach(
                 }
             }
             Err(error) => {
-                client.http().recover(&mut backoff, asked, Repeat::Safe, error).await?;
+                client.http().recover(&mut backoff, None, Repeat::Safe, error).await?;
             }
         }
     };

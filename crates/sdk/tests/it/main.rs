@@ -7,4 +7,5 @@ mod calls;
 mod cutter;
 mod daemon;
 mod figures;
+mod patience;
 mod random;
