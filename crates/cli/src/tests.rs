@@ -104,6 +104,7 @@ fn the_tree_of_commands() {
         kill       Send one signal to the command of boxes
         pause      Have everything in boxes stand still
         unpause    Have paused boxes go on
+        resume     Begin a further life of boxes that have ended, with the files they had
         rm         Remove boxes: their records, logs and files
       task         Tasks of the project
         run        Run a task in a fresh box
