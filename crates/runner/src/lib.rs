@@ -8,12 +8,14 @@
 //!
 //! The rule above all others: a code is reported only if somebody measured it. A stream that closes
 //! without an `exit` frame is an error, and so is an `exit` frame without a code.
+//! Start reading at [`contract`], then [`runner`] and [`hub`]; [`dial`] is how a runner stays connected.
 //! `docs/reference/runner-protocol.md` is the protocol for implementers.
 
 #![forbid(unsafe_code)]
 
 pub mod conformance;
 pub mod contract;
+pub mod dial;
 pub mod fake;
 pub mod hub;
 pub mod local;

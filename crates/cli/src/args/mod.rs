@@ -12,8 +12,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 pub use options::{
     AttachArgs, BoxOptions, EndingArgs, EventsArgs, ExecArgs, ExecOption, ExecsArgs, HostStopArgs,
     KillArgs, ListArgs, LogsArgs, NetworkArg, OneBox, RemoveArgs, RestartArg, ResumeArgs, RunArgs,
-    Shell, ShellArgs, ShowArgs, Since, SomeBoxes, SpecArgs, StartArgs, StopArgs, StreamArg,
-    WaitArgs, WorkspaceArg,
+    RunnerConnectArgs, RunnerStatusArgs, Shell, ShellArgs, ShowArgs, Since, SomeBoxes, SpecArgs,
+    StartArgs, StopArgs, StreamArg, WaitArgs, WorkspaceArg,
 };
 
 /// Runs commands in isolated boxes that outlive whoever started them, and tells how they ended.
@@ -191,6 +191,13 @@ pub enum Command {
         #[command(subcommand)]
         verb: HostVerb,
     },
+    /// Serve this machine's boxes to a hub that it dials
+    #[command(visible_alias = "runners", subcommand_required = true, arg_required_else_help = true)]
+    Runner {
+        /// What to do.
+        #[command(subcommand)]
+        verb: RunnerVerb,
+    },
     /// Check what this host can and cannot isolate, each with what to do
     Doctor,
     /// Print the version and build of this program and of the daemon
@@ -281,6 +288,15 @@ pub enum BoxVerb {
     Resume(Box<ResumeArgs>),
     /// Remove boxes: their records, logs and files
     Rm(RemoveArgs),
+}
+
+/// Verbs of `min runner`.
+#[derive(Debug, Subcommand)]
+pub enum RunnerVerb {
+    /// Dial a hub and serve it, again and again, until a signal ends it; what runs here runs on
+    Connect(RunnerConnectArgs),
+    /// Show the runners of this machine
+    Status(RunnerStatusArgs),
 }
 
 /// Verbs of `min host`.

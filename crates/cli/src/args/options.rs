@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum, ValueHint};
 use minimal_proto::stream::Stream;
 use minimal_proto::{BoxName, Signal, State};
+use minimal_runner::dial::{HubAddress, RunnerName};
 
 use super::values::{
     address, at_least_one, count, descriptor, duration, exec_address, since, size, state,
@@ -21,6 +22,28 @@ pub struct HostStopArgs {
     /// Kill boxes at once instead of asking them to end
     #[arg(long, requires = "boxes")]
     pub force: bool,
+}
+
+/// Options of `min runner connect`.
+#[derive(Debug, Args)]
+pub struct RunnerConnectArgs {
+    /// The hub's address, as in https://hub.example
+    #[arg(value_name = "URL", value_hint = ValueHint::Url)]
+    pub hub: HubAddress,
+    /// What the hub calls this runner: small letters, digits, dots, dashes, underscores
+    #[arg(long, value_name = "NAME")]
+    pub name: RunnerName,
+    /// The file with the hub's token, which nobody else may read
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub token_file: PathBuf,
+}
+
+/// Options of `min runner status`.
+#[derive(Debug, Args)]
+pub struct RunnerStatusArgs {
+    /// Only this one
+    #[arg(value_name = "NAME")]
+    pub name: Option<RunnerName>,
 }
 
 /// What a box that is made can be given.

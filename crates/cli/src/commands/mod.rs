@@ -15,6 +15,7 @@ mod pause;
 mod remove;
 mod resume;
 mod run;
+mod runner;
 mod several;
 mod shell;
 mod show;
@@ -28,7 +29,9 @@ mod wait;
 
 pub(crate) use doctor::with_cause as with_kernels_cause;
 
-use crate::args::{BoxVerb, Command, EndingArgs, HostVerb, OutputArg, TaskVerb, TypeVerb};
+use crate::args::{
+    BoxVerb, Command, EndingArgs, HostVerb, OutputArg, RunnerVerb, TaskVerb, TypeVerb,
+};
 use crate::context::Context;
 use crate::ending_file::EndingFile;
 use crate::error::Failure;
@@ -131,6 +134,10 @@ pub async fn dispatch(
         Command::Rm(args) => remove::run(context, &args).await,
         Command::Host { verb: HostVerb::Show } => host::show(context).await,
         Command::Host { verb: HostVerb::Stop(args) } => host::stop(context, &args).await,
+        Command::Runner { verb: RunnerVerb::Connect(args) } => {
+            runner::connect(context, &args).await
+        }
+        Command::Runner { verb: RunnerVerb::Status(args) } => runner::status(context, &args),
         Command::Doctor => doctor::run(context).await,
         Command::Version => version::run(context).await,
         Command::BoxNames => box_names::run(context).await,

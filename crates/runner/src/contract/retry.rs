@@ -34,7 +34,8 @@ impl Backoff {
     }
 
     /// A pause between half of the ceiling and all of it.
-    pub(super) fn pause(&self, attempt: u32) -> Duration {
+    #[must_use]
+    pub fn pause(&self, attempt: u32) -> Duration {
         let ceiling = self.ceiling(attempt);
         let random = RandomState::new().build_hasher().finish();
         let share = u32::try_from(random % 1000).expect("below a thousand");

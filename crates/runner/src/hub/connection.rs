@@ -202,9 +202,21 @@ where
     };
     if let Served::ByHub(hangup) = served {
         // A peer that does not take it is left with a socket that closes.
-        drop(timeout(CLOSE_LIMIT, sink.send(Message::Close(Some(hangup.frame())))).await);
+        drop(timeout(CLOSE_LIMIT, goodbye(&mut sink, &mut stream, hangup.frame())).await);
     }
     served
+}
+
+/// Says why, and waits until the runner has heard it: a socket that is closed while bytes of the other
+/// side are unread is reset, and takes with it what was said last.
+async fn goodbye(
+    sink: &mut (impl Sink<Message, Error = Error> + Unpin),
+    stream: &mut (impl Stream<Item = Result<Message, Error>> + Unpin),
+    frame: CloseFrame,
+) {
+    if sink.send(Message::Close(Some(frame))).await.is_ok() {
+        while stream.next().await.is_some_and(|message| message.is_ok()) {}
+    }
 }
 
 async fn read(

@@ -13,6 +13,9 @@ use crate::contract::{Answer, SandboxError, Unavailable};
 /// The variable of a box's environment with its sandbox's name.
 pub const NAME_VARIABLE: &str = "MINIMAL_SANDBOX";
 
+/// The variable with the name of the runner that made it.
+pub const RUNNER_VARIABLE: &str = "MINIMAL_RUNNER";
+
 impl LocalSandbox {
     /// The newest box of a sandbox, running or not.
     ///
@@ -57,6 +60,10 @@ impl LocalSandbox {
         spec.identity.box_type = Builtin::Sandbox.into();
         spec.identity.lifetime = Lifetime::UntilStopped;
         spec.execution.env.insert(NAME_VARIABLE.to_owned(), EnvSource::Value(name.into()));
+        if let Some(runner) = &self.runner {
+            let value = EnvSource::Value(runner.as_str().into());
+            spec.execution.env.insert(RUNNER_VARIABLE.to_owned(), value);
+        }
         let create = CreateBox {
             spec,
             digest: None,
@@ -116,10 +123,11 @@ impl LocalSandbox {
             return Ok(None);
         }
         let spec = self.client.spec(record.id).await.map_err(|error| error_of(&error))?;
-        Ok(match spec.execution.env.get(NAME_VARIABLE) {
-            Some(EnvSource::Value(name)) => Some(name.to_lossy()),
+        let value = |name: &str| match spec.execution.env.get(name) {
+            Some(EnvSource::Value(value)) => Some(value.to_lossy()),
             Some(EnvSource::Given) | None => None,
-        })
+        };
+        Ok(value(NAME_VARIABLE).filter(|_| value(RUNNER_VARIABLE) == self.runner))
     }
 }
 

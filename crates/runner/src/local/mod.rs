@@ -3,7 +3,8 @@
 //! A sandbox is a box of type `sandbox` without an entrypoint. Commands are execs: those of `exec` end
 //! with their caller, those of `spawn` are detached, so that they and their logs outlive whoever
 //! started them, and a session's id is the exec's. What a name means is in the box's spec, in the
-//! variable [`NAME_VARIABLE`], so nothing about sandboxes is kept anywhere else.
+//! variable [`NAME_VARIABLE`], and whose it is in [`RUNNER_VARIABLE`], so nothing about sandboxes is kept
+//! anywhere else.
 
 mod boxes;
 mod command;
@@ -17,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use minimal_proto::{ErrorCode, ExecId};
 use minimal_sdk::{CallError, Client};
 
-pub use self::boxes::NAME_VARIABLE;
+pub use self::boxes::{NAME_VARIABLE, RUNNER_VARIABLE};
 pub use self::command::LocalCommand;
 use self::writer::Writer;
 use crate::contract::{SandboxError, Unavailable};
@@ -26,6 +27,8 @@ use crate::contract::{SandboxError, Unavailable};
 #[derive(Clone, Debug)]
 pub struct LocalSandbox {
     client: Client,
+    /// The runner whose sandboxes these are; none: those that are no runner's.
+    runner: Option<String>,
     /// Who writes the input of which session: one for each, whoever asks.
     writers: Arc<Mutex<BTreeMap<ExecId, Arc<Writer>>>>,
 }
@@ -34,7 +37,14 @@ impl LocalSandbox {
     /// The boxes of the daemon that `client` reaches.
     #[must_use]
     pub fn new(client: Client) -> Self {
-        Self { client, writers: Arc::default() }
+        Self { client, runner: None, writers: Arc::default() }
+    }
+
+    /// Those of the runner of this name: what one runner makes no other sees, since another hub may
+    /// be behind it.
+    #[must_use]
+    pub fn of_runner(client: Client, runner: impl Into<String>) -> Self {
+        Self { client, runner: Some(runner.into()), writers: Arc::default() }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The runner's side of one socket.
 
+use std::fmt;
 use std::time::Duration;
 
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
@@ -41,6 +42,37 @@ pub enum Ended {
     Silent,
     /// The socket failed.
     Failed(Error),
+    /// This end was asked to leave.
+    Left,
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ByHub(None) => f.write_str("the hub closed the connection"),
+            Self::ByHub(Some((code, reason))) if reason.is_empty() => {
+                write!(f, "the hub closed the connection with code {code}")
+            }
+            Self::ByHub(Some((code, reason))) => {
+                // Foreign words.
+                let reason: String = reason.chars().filter(|c| !c.is_control()).collect();
+                write!(f, "the hub closed the connection with code {code}: {reason}")
+            }
+            Self::ByRunner(why) => write!(f, "this runner closed the connection: {why}"),
+            Self::Silent => f.write_str("the hub is silent"),
+            Self::Failed(error) => write!(f, "the connection broke: {error}"),
+            Self::Left => f.write_str("this runner has left"),
+        }
+    }
+}
+
+/// What became of a connection.
+#[derive(Debug)]
+pub struct Served {
+    /// How it ended.
+    pub ended: Ended,
+    /// Whether the hub has used it: a request has come, or an answer to a ping.
+    pub was_healthy: bool,
 }
 
 /// Where replies and stream frames of one connection go. Once it has ended they go nowhere.
@@ -85,37 +117,60 @@ impl Link {
     }
 }
 
-/// Serves a socket: hands each request to `take`, and writes what comes by the link.
+/// Serves a socket until `leave` is done: hands each request to `take`, and writes what comes by the
+/// link.
 pub(super) async fn drive<T>(
     socket: WebSocketStream<T>,
+    leave: impl Future<Output = ()> + Send,
     take: impl FnMut(Request, &Link) + Send,
-) -> Ended
+) -> Served
 where
     T: AsyncRead + AsyncWrite + Unpin + Send,
 {
+    let mut was_healthy = false;
     let (mut sink, mut stream) = socket.split();
     let (sender, mut frames) = mpsc::channel(FRAMES_AHEAD);
     let link = Link { frames: sender };
     // Apart: a hub that reads slowly must still be heard, or two peers with full buffers would wait
     // for each other.
     let ended = tokio::select! {
-        ended = read(&mut stream, &link, take) => ended,
+        ended = read(&mut stream, &link, take, &mut was_healthy) => ended,
         ended = write(&mut sink, &mut frames) => ended,
+        () = leave => Ended::Left,
     };
-    if let Ended::ByRunner(why) = ended {
-        let frame = CloseFrame { code: CloseCode::Error, reason: why.into() };
-        drop(timeout(CLOSE_LIMIT, sink.send(Message::Close(Some(frame)))).await);
+    let close = match &ended {
+        Ended::ByRunner(why) => Some((CloseCode::Error, *why)),
+        Ended::Left => Some((CloseCode::Away, "the runner leaves")),
+        Ended::ByHub(_) | Ended::Silent | Ended::Failed(_) => None,
+    };
+    if let Some((code, why)) = close {
+        let frame = CloseFrame { code, reason: why.into() };
+        drop(timeout(CLOSE_LIMIT, goodbye(&mut sink, &mut stream, frame)).await);
     }
-    ended
+    Served { ended, was_healthy }
+}
+
+/// Says why, and waits until the hub has heard it: a socket that is closed while bytes of the other
+/// side are unread is reset, and takes with it what was said last.
+async fn goodbye(
+    sink: &mut (impl Sink<Message, Error = Error> + Unpin),
+    stream: &mut (impl Stream<Item = Result<Message, Error>> + Unpin),
+    frame: CloseFrame,
+) {
+    if sink.send(Message::Close(Some(frame))).await.is_ok() {
+        while stream.next().await.is_some_and(|message| message.is_ok()) {}
+    }
 }
 
 async fn read(
     stream: &mut (impl Stream<Item = Result<Message, Error>> + Unpin),
     link: &Link,
     mut take: impl FnMut(Request, &Link),
+    was_healthy: &mut bool,
 ) -> Ended {
     loop {
         let Ok(message) = timeout(SILENCE, stream.next()).await else { return Ended::Silent };
+        *was_healthy |= matches!(message, Some(Ok(Message::Text(_) | Message::Pong(_))));
         match message {
             Some(Ok(Message::Text(text))) => match Request::read(&text) {
                 Ok(request) => take(request, link),

@@ -21,8 +21,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio_tungstenite::WebSocketStream;
 
-pub use self::link::Ended;
 use self::link::Link;
+pub use self::link::{Ended, Served};
 use self::session::{SessionRequest, SessionTask};
 use crate::contract::{Sandbox, SpawnOptions};
 use crate::wire::{CommandLine, Op, Request, SandboxName};
@@ -59,8 +59,21 @@ impl<S: Sandbox + 'static> Runner<S> {
     where
         T: AsyncRead + AsyncWrite + Unpin + Send,
     {
+        self.serve_until(socket, std::future::pending()).await.ended
+    }
+
+    /// Serves a connection until it ends, or `leave` is done and it is closed in good order. Commands
+    /// run on.
+    pub async fn serve_until<T>(
+        self: &Arc<Self>,
+        socket: WebSocketStream<T>,
+        leave: impl Future<Output = ()> + Send,
+    ) -> Served
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send,
+    {
         let sessions = Sessions::default();
-        link::drive(socket, |request, link| self.take(request, link, &sessions)).await
+        link::drive(socket, leave, |request, link| self.take(request, link, &sessions)).await
     }
 
     /// Sessions that are over, and nobody knows how: never told as an exit.
@@ -100,6 +113,13 @@ impl<S: Sandbox + 'static> Runner<S> {
                             let start = Start { name, command, options };
                             runner.spawn(id, start, &link, &sessions).await;
                         }
+                        // Nobody can come back to it, and it may never end by itself.
+                        Ok(op @ Op::Exec { .. }) => tokio::select! {
+                            answer = answers::answer(&runner.sandbox, op) => {
+                                link.reply(id, answer).await;
+                            }
+                            () = link.ended() => {}
+                        },
                         Ok(op) => link.reply(id, answers::answer(&runner.sandbox, op).await).await,
                         Err(refusal) => link.reply(id, Err(refusal)).await,
                     }

@@ -92,6 +92,8 @@ mod resume;
 #[cfg(test)]
 mod rootfs;
 #[cfg(test)]
+mod runner;
+#[cfg(test)]
 mod sandboxes;
 #[cfg(test)]
 mod secrets;

@@ -1,0 +1,15 @@
+//! `min runner`: this machine's boxes, served to a hub that it dials.
+//!
+//! ```text
+//! connect ─┬─ place    takes <state>/runners/<name>, and keeps its record there
+//!          ├─ daemon   found or started, and again whenever it is gone
+//!          └─ minimal_runner::dial   connects, serves, connects again
+//! status  ──── reads the records, and by their locks whether anybody runs
+//! ```
+
+mod connect;
+mod place;
+mod status;
+
+pub(super) use connect::run as connect;
+pub(super) use status::run as status;
