@@ -18,6 +18,7 @@ fn main() -> ExitCode {
     match rest.split_first() {
         _ if name == daemon::ARGV0 => daemon::main(rest),
         _ if name == nursery::ARGV0 => nursery::main(rest),
+        _ if name == minimal_daemon::screen::ARGV0 => minimal_daemon::screen::main(rest),
         // Where argv[0] cannot be chosen.
         Some((first, rest)) if first == daemon::SUBCOMMAND => daemon::main(rest),
         _ => client::main(&words),

@@ -12,6 +12,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::index::Index;
 use crate::launcher::KeeperLauncher;
+use crate::screen::Painter;
 use crate::stock::Stock;
 
 /// How long a box that was just born has the processors for itself, before another keeper is made
@@ -43,6 +44,8 @@ pub(crate) struct Host {
     pub(crate) streams: AtomicUsize,
     /// Bytes of input that may yet wait here to be handed on, over all clients.
     pub(crate) input_room: Arc<Semaphore>,
+    /// Paints terminals for clients that come to them.
+    pub(crate) painter: Painter,
     leaving: watch::Sender<bool>,
     /// Each birth holds a receiver, so that leaving can wait for them.
     births: watch::Sender<()>,
@@ -87,6 +90,7 @@ impl Host {
             live: AtomicUsize::new(0),
             streams: AtomicUsize::new(0),
             input_room: Arc::new(Semaphore::new(INPUT_ROOM)),
+            painter: Painter::new(),
             leaving: watch::channel(false).0,
             births: watch::channel(()).0,
             born: AtomicU64::new(0),

@@ -23,6 +23,7 @@ mod index;
 mod launcher;
 mod log_file;
 mod run;
+pub mod screen;
 mod socket;
 mod stock;
 mod stream;

@@ -41,6 +41,17 @@ pub fn set_for_box(pids: Option<u64>) {
     }
 }
 
+/// Bounds a short-lived process of ours that reads what a box has written: bytes of memory, seconds of
+/// processor time, and no core dump. For good.
+pub fn set_for_helper(memory: u64, seconds: u64) {
+    for (resource, most) in [(Resource::As, memory), (Resource::Cpu, seconds), (Resource::Core, 0)]
+    {
+        let hard = getrlimit(resource).maximum.map_or(most, |hard| hard.min(most));
+        // Lowering is always allowed.
+        setrlimit(resource, Rlimit { current: Some(hard), maximum: Some(hard) }).ok();
+    }
+}
+
 /// Raises the soft limit of open files to the hard one: a daemon has a few for each box and client.
 pub fn raise_open_files() {
     let hard = getrlimit(Resource::Nofile).maximum;

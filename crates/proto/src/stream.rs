@@ -159,6 +159,10 @@ pub enum ClientMessage {
     Unknown,
 }
 
+/// In place of a stream's byte: what a terminal is to be sent so that it shows what was there before the
+/// offset that stands behind it. Comes right behind [`ServerMessage::Attached`], to who has asked for it.
+pub const REPAINT: u8 = 4;
+
 /// Length of an [`OutputFrame`]'s header: one byte of stream, eight of offset (little-endian).
 pub const OUTPUT_HEADER: usize = 9;
 

@@ -33,7 +33,7 @@ pub use env::TestEnv;
 pub use exec_link::ExecLink;
 pub use hooks::{Hooks, Paused};
 pub use process::Process;
-pub use terminal::Terminal;
+pub use terminal::{Picture, Terminal};
 pub use tmpfs::Tmpfs;
 pub use wait::{LIMIT, wait_until};
 

@@ -19,6 +19,8 @@ pub struct Terminal {
     slave: Option<File>,
     before: Termios,
     seen: Arc<Mutex<Vec<u8>>>,
+    /// The sizes it has had, each from a place in what was seen on.
+    sizes: Mutex<Vec<(usize, Winsize)>>,
     /// Everything before this was waited for.
     at: usize,
     reader: Option<JoinHandle<()>>,
@@ -57,6 +59,7 @@ impl Terminal {
             slave: Some(slave),
             before,
             seen,
+            sizes: Mutex::new(vec![(0, winsize(cols, rows))]),
             at: 0,
             reader: Some(reader),
             running: Some(running),
@@ -94,12 +97,43 @@ impl Terminal {
         });
     }
 
+    /// What a person sees now.
+    #[must_use]
+    pub fn screen(&self) -> Picture {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let sizes = self.sizes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (mut terminal, mut at) = (vt100::Parser::default(), 0);
+        for (from, size) in sizes {
+            terminal.process(&seen[at..from]);
+            terminal.screen_mut().set_size(size.ws_row, size.ws_col);
+            at = from;
+        }
+        terminal.process(&seen[at..]);
+        Picture::of(terminal.screen())
+    }
+
+    /// Waits until a person sees this.
+    ///
+    /// # Panics
+    /// If it is not seen within the limit.
+    #[track_caller]
+    pub fn wait_for_screen(&self, what: &str, is_it: impl Fn(&Picture) -> bool) -> Picture {
+        wait_until(&format!("the terminal shows {what}"), LIMIT, || {
+            let screen = self.screen();
+            if is_it(&screen) { Ok(screen) } else { Err(format!("{screen:#?}")) }
+        })
+    }
+
     /// Gives the terminal another size, and tells the program.
     ///
     /// # Panics
     /// If the kernel refuses.
     pub fn resize(&self, cols: u16, rows: u16) {
         tcsetwinsize(&self.keys, winsize(cols, rows)).unwrap();
+        let at = self.seen.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let mut sizes = self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
+        sizes.push((at, winsize(cols, rows)));
+        drop(sizes);
         self.signal(Signal::WINCH);
     }
 
@@ -126,6 +160,52 @@ impl Terminal {
         self.reader.take().expect("it is joined once").join().unwrap();
         let text = self.text();
         (output, text)
+    }
+}
+
+/// What a terminal shows, and what decides how keys are sent; by a terminal of others' making.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Picture {
+    /// The lines' text, without blanks at their ends.
+    pub lines: Vec<String>,
+    /// The cursor's line and column, from 0.
+    pub cursor: (u16, u16),
+    /// Whether the cursor is shown.
+    pub has_cursor: bool,
+    /// Whether it is a full-screen program's.
+    pub is_other: bool,
+    /// How letters look, line by line: foreground, background, bold, inverse.
+    looks: Vec<String>,
+    /// The sequences that set how keys and mice are sent.
+    input: String,
+}
+
+impl Picture {
+    fn of(screen: &vt100::Screen) -> Self {
+        let (rows, cols) = screen.size();
+        let looks = |row| {
+            let look = |col| {
+                let cell = screen.cell(row, col)?;
+                let letter = !cell.contents().trim().is_empty();
+                let ink = letter.then(|| (cell.fgcolor(), cell.bold()));
+                Some((ink, cell.bgcolor(), cell.inverse()))
+            };
+            format!("{:?}", (0..cols).map(look).collect::<Vec<_>>())
+        };
+        Self {
+            lines: screen.rows(0, cols).map(|row| row.trim_end().to_owned()).collect(),
+            cursor: screen.cursor_position(),
+            has_cursor: !screen.hide_cursor(),
+            is_other: screen.alternate_screen(),
+            looks: (0..rows).map(looks).collect(),
+            input: screen.input_mode_formatted().escape_ascii().to_string(),
+        }
+    }
+
+    /// Whether a line holds this.
+    #[must_use]
+    pub fn has(&self, text: &str) -> bool {
+        self.lines.iter().any(|line| line.contains(text))
     }
 }
 

@@ -9,12 +9,20 @@ use serde_json::Value;
 const MAY_USE: &[(&str, &[&str])] = &[
     ("minimal-proto", &[]),
     ("minimal-spec", &["minimal-proto"]),
+    ("minimal-screen", &["minimal-proto"]),
     ("minimal-linux", &["minimal-proto"]),
     ("minimal-store", &["minimal-linux", "minimal-proto"]),
     ("minimal-keeper", &["minimal-linux", "minimal-proto", "minimal-store"]),
     (
         "minimal-daemon",
-        &["minimal-keeper", "minimal-linux", "minimal-proto", "minimal-spec", "minimal-store"],
+        &[
+            "minimal-keeper",
+            "minimal-linux",
+            "minimal-proto",
+            "minimal-screen",
+            "minimal-spec",
+            "minimal-store",
+        ],
     ),
     ("minimal-sdk", &["minimal-proto"]),
     ("minimal-runner", &["minimal-proto", "minimal-sdk"]),
@@ -51,6 +59,7 @@ const NEVER_BELOW: &[(&str, &[&str], &str)] = &[
     ),
     ("minimal-proto", &["rustix", "tokio"], "the shared words do no I/O"),
     ("minimal-spec", &["rustix", "tokio"], "an expansion reads nothing but its arguments"),
+    ("minimal-screen", &["rustix", "tokio"], "a terminal is what was sent to it"),
     ("minimal-store", &["tokio"], "the store is synchronous"),
 ];
 

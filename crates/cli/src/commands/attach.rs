@@ -24,32 +24,31 @@ pub(super) async fn run(
 ) -> Result<Exit, Failure> {
     let mut signals = Signals::listen()
         .map_err(|error| Failure::new(ErrorCode::Internal, "listen for signals").because(&error))?;
-    let can_show = !args.watch && terminal::is_at_hand();
-    let mut terminal_signals = listen(can_show)?;
+    let mut terminal_signals = listen(terminal::is_at_hand())?;
     let client = daemon::contact(context).await?;
     let of = client.get(&args.one.address).await?;
-    let (whose, log_end) = match &args.exec.exec {
-        None => (Addressee::from(&of), of.log.bytes),
-        Some(exec) => {
-            let exec = client.exec(of.id, exec).await?;
-            (Addressee::exec(&of, &exec), exec.log.bytes)
-        }
+    let whose = match &args.exec.exec {
+        None => Addressee::from(&of),
+        Some(exec) => Addressee::exec(&of, &client.exec(of.id, exec).await?),
     };
-    let has_terminal = is_terminal(&client, &whose).await?;
-    if has_terminal && !args.watch {
-        let Some(terminal_signals) = &mut terminal_signals else {
-            let logs = whose.command("logs");
-            let instead = format!("watch it with --watch, or read on with `{logs} --follow`");
-            return Err(terminal::none_at_hand("attaching to a terminal", &instead));
-        };
-        let (begin, from) = match args.from {
-            Some(from) => (Begin::Fresh, from),
-            None => (Begin::DrawnAnew, log_end),
-        };
-        let seen = show(context, (&client, &whose), begin, from, terminal_signals).await?;
-        let Some(ending) = seen else { return Ok(Exit::Done) };
-        ending_file.ended(&whose, &ending);
-        return Ok(tell(context, &of, &whose, &ending, Exit::Ending(ending.shell_status())));
+    if is_terminal(&client, &whose).await? {
+        match &mut terminal_signals {
+            Some(signals) => {
+                let begin = args.from.map_or(Begin::AsItStands, Begin::Fresh);
+                let place = Place { begin, keyboard: !args.watch };
+                let seen = show(context, (&client, &whose), place, signals).await?;
+                let Some(ending) = seen else { return Ok(Exit::Done) };
+                ending_file.ended(&whose, &ending);
+                let exit = Exit::Ending(ending.shell_status());
+                return Ok(tell(context, &of, &whose, &ending, exit));
+            }
+            None if args.watch => {}
+            None => {
+                let logs = whose.command("logs");
+                let instead = format!("watch it with --watch, or read on with `{logs} --follow`");
+                return Err(terminal::none_at_hand("attaching to a terminal", &instead));
+            }
+        }
     }
     let from = args.from.unwrap_or(0);
     let input = !args.watch && run::is_worth_reading();
@@ -102,23 +101,39 @@ async fn is_terminal(client: &Client, whose: &Addressee) -> Result<bool, CallErr
     Ok(stream.is_terminal())
 }
 
-/// Shows a terminal in the caller's, and takes its keyboard: how it ended, unless the person has left it.
+/// How a terminal is come to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) begin: Begin,
+    /// Whether its keyboard is taken.
+    pub(super) keyboard: bool,
+}
+
+impl Place {
+    /// That of something that has just begun, and is the caller's.
+    pub(super) const FRESH: Self = Self { begin: Begin::Fresh(0), keyboard: true };
+}
+
+/// Shows a terminal in the caller's: how it ended, unless the person has left it.
 ///
 /// # Errors
 /// The ending is not known, or the caller's terminal is gone.
 pub(super) async fn show(
     context: &Context,
     (client, whose): (&Client, &Addressee),
-    begin: Begin,
-    from: u64,
+    Place { begin, keyboard }: Place,
     signals: &mut TerminalSignals,
 ) -> Result<Option<Ending>, Failure> {
-    let options = AttachOptions { from, input: true, ..AttachOptions::default() };
+    let (from, screen) = match begin {
+        Begin::Fresh(from) => (from, None),
+        Begin::AsItStands => (0, Some(terminal::size())),
+    };
+    let options = AttachOptions { from, screen, input: keyboard, ..AttachOptions::default() };
     let (stream, handle) = client
         .attach(whose.subject(), options)
         .await
         .map_err(|error| run::unknown(whose, StreamError::Lost(error)))?;
-    let screen = Screen { whose: whose.clone(), stream, handle, begin, keyboard: true };
+    let screen = Screen { whose: whose.clone(), stream, handle, begin, keyboard };
     match terminal::watch(context, screen, signals).await? {
         Watched::Ended(ending) => Ok(Some(ending)),
         Watched::Detached => {

@@ -13,7 +13,6 @@ use crate::daemon;
 use crate::ending_file::EndingFile;
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::run::terminal::Begin;
 use crate::run::{self, Attended, Joined, Role, Signals};
 
 /// Runs a command in a box that runs.
@@ -49,9 +48,13 @@ pub(super) async fn run(
     }
     context.printer.detail(&format!("This is {}.", whose.words()));
     if let Some(terminal_signals) = &mut terminal_signals {
-        let seen =
-            super::attach::show(context, (&client, &whose), Begin::Fresh, 0, terminal_signals)
-                .await?;
+        let seen = super::attach::show(
+            context,
+            (&client, &whose),
+            super::attach::Place::FRESH,
+            terminal_signals,
+        )
+        .await?;
         let Some(ending) = seen else { return Ok(Exit::Done) };
         ending_file.ended(&whose, &ending);
         tell(context, &whose, &ending);

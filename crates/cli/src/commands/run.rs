@@ -5,6 +5,7 @@ use minimal_proto::ending::StartFault;
 use minimal_proto::{BoxName, ByteString, Ending, ErrorCode, Reason};
 use serde_json::json;
 
+use super::attach::Place;
 use crate::addressee::Addressee;
 use crate::args::{BoxOptions, Format, RunArgs};
 use crate::context::Context;
@@ -133,14 +134,9 @@ pub(super) async fn attended(
     let attended = match terminal_signals {
         None => run::attend(context, created, input, signals).await?,
         Some(terminal_signals) => {
-            let (client, begin) = (&created.client, Begin::Fresh);
-            let show = super::attach::show(
-                context,
-                (client, &whose),
-                begin,
-                record.log_begin,
-                terminal_signals,
-            );
+            let place = Place { begin: Begin::Fresh(record.log_begin), keyboard: true };
+            let client = &created.client;
+            let show = super::attach::show(context, (client, &whose), place, terminal_signals);
             let Some(ending) = show.await? else { return Ok(None) };
             let exit = Exit::Ending(ending.shell_status());
             Attended { ending, exit }

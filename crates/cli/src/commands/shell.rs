@@ -6,7 +6,7 @@ use minimal_proto::{ByteString, ErrorCode, State};
 use minimal_sdk::Client;
 use minimal_spec::Entry;
 
-use super::attach;
+use super::attach::{self, Place};
 use super::run::{explained, started_not, tell_what_is_missing};
 use crate::addressee::Addressee;
 use crate::args::{BoxOptions, ShellArgs};
@@ -45,11 +45,8 @@ pub(super) async fn run(
         true => None,
         false => running(&client, entry, root.as_ref()).await?,
     };
-    let (record, begin, from) = match running {
-        Some(record) => {
-            let end = record.log.bytes;
-            (record, Begin::DrawnAnew, end)
-        }
+    let (record, begin) = match running {
+        Some(record) => (record, Begin::AsItStands),
         None => {
             let argv = [entry.name.as_str().into()];
             let wish = if args.new { Wish::NewSession } else { Wish::Session };
@@ -64,12 +61,13 @@ pub(super) async fn run(
                 return Err(explained(context, &request, &record, ending));
             }
             tell_what_is_missing(context, &options, &record);
-            (record, Begin::Fresh, 0)
+            (record, Begin::Fresh(0))
         }
     };
     let whose = Addressee::from(&record);
     let signals = &mut terminal_signals;
-    let seen = attach::show(context, (&client, &whose), begin, from, signals).await?;
+    let place = Place { begin, keyboard: true };
+    let seen = attach::show(context, (&client, &whose), place, signals).await?;
     let Some(ending) = seen else { return Ok(Exit::Done) };
     ending_file.ended(&whose, &ending);
     Ok(attach::tell(context, &record, &whose, &ending, Exit::Ending(ending.shell_status())))

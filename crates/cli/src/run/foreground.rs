@@ -216,7 +216,7 @@ impl Foreground<'_> {
             // Whoever writes to our standard input is to hear that nobody reads.
             Ok(StreamEvent::InputClosed) => self.inputs.abort_all(),
             // Only of terminals, which are not shown so.
-            Ok(StreamEvent::Live | StreamEvent::KeyboardLost) => {}
+            Ok(StreamEvent::Live | StreamEvent::KeyboardLost | StreamEvent::Screen(_)) => {}
             Ok(StreamEvent::Exited(ending)) => {
                 self.missing.tell(printer);
                 self.ended = Some(ending);

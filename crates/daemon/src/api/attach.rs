@@ -7,7 +7,7 @@ use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::response::Response;
 use minimal_proto::stream::{MAX_BINARY, SUBPROTOCOL};
-use minimal_proto::{BoxId, ErrorBody, ErrorCode, ExecId};
+use minimal_proto::{BoxId, ErrorBody, ErrorCode, ExecId, TerminalSize};
 use serde::Deserialize;
 use uuid::Uuid;
 
@@ -31,14 +31,23 @@ const READ_BUFFER: usize = 8 << 10;
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 pub(super) struct AttachQuery {
-    #[serde(default)]
-    from: u64,
+    from: Option<u64>,
     #[serde(default)]
     input: bool,
     #[serde(default)]
     pin: bool,
     #[cfg_attr(test, param(value_type = Option<String>))]
     client: Option<Uuid>,
+    cols: Option<u16>,
+    rows: Option<u16>,
+}
+
+impl AttachQuery {
+    /// The client's terminal, if it has said how large that is.
+    fn size(&self) -> Option<TerminalSize> {
+        let (cols, rows) = (self.cols?, self.rows?);
+        Some(TerminalSize { cols, rows }.or_default())
+    }
 }
 
 /// Joins a box's streams. What is refused is refused before the upgrade.
@@ -53,12 +62,12 @@ pub(super) async fn attach(
     let attachment = match find(&host, &address)? {
         Entry::Live(live) => {
             let dir = Arc::clone(&live.dir);
-            growing(live.id, None, dir, &live.line, &query).await?
+            growing(&host, (live.id, None), dir, &live.line, &query).await?
         }
         Entry::Ended(ended) => {
             let dir = Arc::new(open_dir(&host, ended.id).await?);
-            let source =
-                LogSource::sealed(dir, ended.log_end, Arc::new(ended.ending()), query.from);
+            let from = query.from.unwrap_or(0);
+            let source = LogSource::sealed(dir, ended.log_end, Arc::new(ended.ending()), from);
             sealed(ended.id, None, source)
         }
         Entry::Broken(broken) => return Err(broken.as_ref().into()),
@@ -79,11 +88,12 @@ pub(super) async fn attach_exec(
         ExecEntry::Live(exec) => {
             let (id, box_id) = (exec.file.id, exec.file.box_id);
             let dir = Arc::clone(&exec.dir);
-            growing(box_id, Some(id), dir, &exec.line, &query).await?
+            growing(&host, (box_id, Some(id)), dir, &exec.line, &query).await?
         }
         ExecEntry::Ended(exec) => {
             let ending = Arc::new(exec.end.ending);
-            let source = LogSource::sealed(exec.dir, exec.log.bytes, ending, query.from);
+            let source =
+                LogSource::sealed(exec.dir, exec.log.bytes, ending, query.from.unwrap_or(0));
             sealed(exec.file.box_id, Some(exec.file.id), source)
         }
     };
@@ -104,21 +114,32 @@ fn checked(
 }
 
 async fn growing(
-    id: BoxId,
-    exec: Option<ExecId>,
+    host: &Host,
+    (id, exec): (BoxId, Option<ExecId>),
     dir: LogDir,
     line: &Arc<Line>,
     query: &AttachQuery,
 ) -> Result<Attachment, ErrorBody> {
-    let AttachQuery { from, input, pin, client } = *query;
+    let AttachQuery { from, input, pin, client, .. } = *query;
     let writer = if input { line.seat_writer(client).await? } else { None };
-    let pin = if pin { line.seat_pin(client, from).await? } else { None };
+    let pin = if pin { line.seat_pin(client, from.unwrap_or(0)).await? } else { None };
+    let size = query.size().filter(|_| line.whose.tty);
+    if let (Some(size), Some(_)) = (size, &writer) {
+        // Whoever has the keyboard says how large the terminal is.
+        line.resize(size).await;
+    }
+    let painted = match size.filter(|_| from.is_none()) {
+        Some(size) => Some(stream::paint(host, &dir, line, size, writer.is_some()).await),
+        None => None,
+    };
+    let from = painted.as_ref().map_or(from.unwrap_or(0), |painted| painted.from);
     let source = LogSource::growing(dir, line, from);
-    Ok(Attachment { id, exec, source, line: Some(Arc::clone(line)), writer, pin })
+    let repaint = painted.map(|painted| painted.bytes);
+    Ok(Attachment { id, exec, source, line: Some(Arc::clone(line)), writer, pin, repaint })
 }
 
 fn sealed(id: BoxId, exec: Option<ExecId>, source: LogSource) -> Attachment {
-    Attachment { id, exec, source, line: None, writer: None, pin: None }
+    Attachment { id, exec, source, line: None, writer: None, pin: None, repaint: None }
 }
 
 fn switch(host: Arc<Host>, upgrade: WebSocketUpgrade, attachment: Attachment) -> Response {

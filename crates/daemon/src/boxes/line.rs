@@ -1,8 +1,8 @@
 //! The line to whoever serves the streams of a box or of an exec: a flow to read, commands to send.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use minimal_proto::{BoxId, BoxName, Ending, ErrorBody, ErrorCode, ExecId, Signal, TerminalSize};
@@ -39,7 +39,13 @@ pub(crate) struct Line {
     pub(crate) commands: mpsc::Sender<Command>,
     /// How many clients read the log as it grows.
     readers: AtomicUsize,
+    /// Which sizes its terminal was given, each from an offset of the log on.
+    sizes: Mutex<Vec<(u64, TerminalSize)>>,
 }
+
+/// How many sizes of a terminal are kept: the last ones. A window that is drawn larger has many in a
+/// second, of which hardly any has output of its own.
+const SIZES: usize = 64;
 
 /// The actor's end of a line.
 #[derive(Debug)]
@@ -126,7 +132,13 @@ impl Line {
     pub(super) fn new(whose: Whose, flow: Flow) -> (Arc<Self>, LineEnd) {
         let (command_sender, commands) = mpsc::channel(COMMANDS);
         let (flow, published) = watch::channel(flow);
-        let line = Self { whose, flow: published, commands: command_sender, readers: 0.into() };
+        let line = Self {
+            whose,
+            flow: published,
+            commands: command_sender,
+            readers: 0.into(),
+            sizes: Mutex::default(),
+        };
         (Arc::new(line), LineEnd { flow, commands })
     }
 
@@ -196,6 +208,31 @@ impl Line {
             Answer::Given(seat) => Ok(seat),
             Answer::Ended => Ok(None),
         }
+    }
+
+    /// Gives its terminal a size.
+    pub(crate) async fn resize(&self, size: TerminalSize) {
+        self.note_size(size);
+        // An actor that is gone has no terminal.
+        self.commands.send(Command::Resize(size)).await.ok();
+    }
+
+    /// Notes which size its terminal has from here on.
+    pub(crate) fn note_size(&self, size: TerminalSize) {
+        let at = self.flow.borrow().log_end;
+        let mut sizes = self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
+        sizes.retain(|(offset, _)| *offset < at);
+        if sizes.last().is_none_or(|(_, last)| *last != size) {
+            if sizes.len() == SIZES {
+                sizes.remove(0);
+            }
+            sizes.push((at, size));
+        }
+    }
+
+    /// Which sizes its terminal has had, each from an offset of the log on, as far as that is known.
+    pub(crate) fn sizes(&self) -> Vec<(u64, TerminalSize)> {
+        self.sizes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Asks the actor to look after its keeper, without waiting.

@@ -43,6 +43,8 @@ pub(crate) struct Attachment {
     pub(crate) line: Option<Arc<Line>>,
     pub(crate) writer: Option<WriterSeat>,
     pub(crate) pin: Option<PinSeat>,
+    /// What brings the client's terminal to show what is there.
+    pub(crate) repaint: Option<Bytes>,
 }
 
 /// Why the output half stopped.
@@ -58,11 +60,11 @@ type Sink = SplitSink<WebSocket, Message>;
 /// Serves an attached client until one of both has nothing more to say.
 pub(crate) async fn serve(host: Arc<Host>, socket: WebSocket, attachment: Attachment) {
     host.streams.fetch_add(1, Ordering::Relaxed);
-    let Attachment { id, exec, source, line, writer, pin } = attachment;
+    let Attachment { id, exec, source, line, writer, pin, repaint } = attachment;
     let (mut sink, mut incoming) = socket.split();
     let (say, said) = mpsc::channel(SAYINGS);
     let tty = line.as_ref().is_some_and(|line| line.whose.tty);
-    let output = OutputHalf { id, exec, source, tty, writes: writer.is_some(), said };
+    let output = OutputHalf { id, exec, source, tty, writes: writer.is_some(), repaint, said };
     let from = writer.as_ref().map(|seat| seat.from);
     let gate = InputGate::new(writer.as_ref().map_or(0, |seat| seat.received));
     let (outlet, room) = (writer.map(Outlet::new), Arc::clone(&host.input_room));
@@ -89,6 +91,7 @@ struct OutputHalf {
     source: LogSource,
     tty: bool,
     writes: bool,
+    repaint: Option<Bytes>,
     said: mpsc::Receiver<ServerMessage>,
 }
 
@@ -119,6 +122,11 @@ impl OutputHalf {
             tty: self.tty,
         };
         sink.send(text(&attached)).await?;
+        if let Some(repaint) = self.repaint.take() {
+            for message in output::repaint(&repaint, self.source.position()) {
+                sink.feed(Message::Binary(message)).await?;
+            }
+        }
         let mut told_live = false;
         let mut told_notice = None;
         loop {
@@ -302,8 +310,7 @@ impl InputHalf {
             ClientMessage::Resize { cols, rows } => {
                 let size = TerminalSize { cols, rows };
                 if let (Some(_), Some(line)) = (&self.outlet, &self.line) {
-                    // An actor that is gone has no terminal.
-                    line.commands.send(Command::Resize(size)).await.ok();
+                    line.resize(size).await;
                 }
             }
             ClientMessage::Read { offset } => {

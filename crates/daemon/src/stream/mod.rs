@@ -10,9 +10,11 @@ mod input;
 mod log_body;
 mod outlet;
 mod output;
+mod paint;
 mod source;
 
 pub(crate) use attach::{Attachment, serve};
 pub(crate) use events::EventBody;
 pub(crate) use log_body::{Format, LogBody};
+pub(crate) use paint::paint;
 pub(crate) use source::{LogDir, LogSource};

@@ -1,7 +1,7 @@
 //! Output pieces as messages and bodies. Pure.
 
 use bytes::Bytes;
-use minimal_proto::stream::{OUTPUT_HEADER, OutputFrame, Stream};
+use minimal_proto::stream::{OUTPUT_HEADER, OutputFrame, REPAINT, Stream};
 use minimal_store::FrameOut;
 
 /// The binary messages for frames that follow each other. Neighbours of one stream become one
@@ -17,6 +17,20 @@ pub(crate) fn messages(frames: &[FrameOut]) -> impl Iterator<Item = Bytes> {
         for frame in run {
             message.extend_from_slice(&frame.bytes);
         }
+        Bytes::from(message)
+    })
+}
+
+/// How much of a repaint is in a message.
+const PART: usize = 256 << 10;
+
+/// The binary messages of a repaint that output from `offset` on follows.
+pub(crate) fn repaint(bytes: &[u8], offset: u64) -> impl Iterator<Item = Bytes> {
+    bytes.chunks(PART).map(move |part| {
+        let mut message = Vec::with_capacity(OUTPUT_HEADER + part.len());
+        message.push(REPAINT);
+        message.extend_from_slice(&offset.to_le_bytes());
+        message.extend_from_slice(part);
         Bytes::from(message)
     })
 }

@@ -5,9 +5,11 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::{Sink, Stream};
+use minimal_proto::TerminalSize;
 use minimal_proto::stream;
 use minimal_proto::stream::{
-    ClientMessage, InputFrame, MAX_BINARY, OUTPUT_HEADER, OutputFrame, SUBPROTOCOL, ServerMessage,
+    ClientMessage, InputFrame, MAX_BINARY, OUTPUT_HEADER, OutputFrame, REPAINT, SUBPROTOCOL,
+    ServerMessage,
 };
 use tokio::net::UnixStream;
 use tokio::time::{Instant, timeout};
@@ -48,6 +50,8 @@ pub(super) enum Incoming {
         offset: u64,
         bytes: Bytes,
     },
+    /// A part of what brings a terminal to show what was there.
+    Repaint(Bytes),
     Message(ServerMessage),
     /// Bytes that are no message of this protocol.
     Nonsense(&'static str),
@@ -58,15 +62,18 @@ pub(super) enum Incoming {
 pub(super) struct Closed;
 
 impl Connection {
-    /// Connects, and waits for `attached`.
+    /// Connects, and waits for `attached`. Without `from` the screen is asked for that the options name.
     pub(super) async fn open(
         client: &Client,
         subject: Subject,
         options: &AttachOptions,
         identity: Uuid,
-        from: u64,
+        from: Option<u64>,
     ) -> Result<(Self, Attached), CallError> {
-        let mut target = subject.target("/attach").with_some("from", Some(from));
+        let mut target = subject.target("/attach").with_some("from", from);
+        if let (None, Some(TerminalSize { cols, rows })) = (from, options.screen) {
+            target = target.with_some("cols", Some(cols)).with_some("rows", Some(rows));
+        }
         if options.input {
             target = target.with("input", "true");
         }
@@ -104,9 +111,7 @@ impl Connection {
             Ok(Ok(Incoming::Message(ServerMessage::Error(body)))) => {
                 Err(CallError::Api(Box::new(body)))
             }
-            Ok(Ok(Incoming::Message(_) | Incoming::Output { .. } | Incoming::Nonsense(_))) => {
-                Err(wrong("its first message is not `attached`"))
-            }
+            Ok(Ok(_)) => Err(wrong("its first message is not `attached`")),
         }
     }
 
@@ -176,6 +181,9 @@ impl Connection {
                 Message::Binary(bytes) => match OutputFrame::parse(&bytes) {
                     Some(OutputFrame { stream, offset, .. }) => {
                         Incoming::Output { stream, offset, bytes: bytes.slice(OUTPUT_HEADER..) }
+                    }
+                    None if bytes.first() == Some(&REPAINT) && bytes.len() >= OUTPUT_HEADER => {
+                        Incoming::Repaint(bytes.slice(OUTPUT_HEADER..))
                     }
                     None => Incoming::Nonsense("a binary message names no output"),
                 },

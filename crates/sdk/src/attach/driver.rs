@@ -172,7 +172,7 @@ impl Driver {
         let mut cause = CallError::Closed { what: format!("the stream of {}", self.subject) };
         loop {
             let attempted = {
-                let from = session.next_offset();
+                let from = session.next_from();
                 let attempt = async {
                     if !self.backoff.pause().await {
                         return None;

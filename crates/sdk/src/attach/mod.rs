@@ -18,7 +18,7 @@ mod input;
 mod session;
 
 use minimal_proto::stream::Stream;
-use minimal_proto::{Ending, ErrorBody, ErrorCode};
+use minimal_proto::{Ending, ErrorBody, ErrorCode, TerminalSize};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
@@ -31,8 +31,11 @@ use crate::{CallError, Client, RetryPolicy, Subject};
 /// How to join the streams of a box or of an exec.
 #[derive(Clone, Copy, Debug)]
 pub struct AttachOptions {
-    /// The first output offset wanted.
+    /// The first output offset wanted. Not heeded with a `screen`.
     pub from: u64,
+    /// Show a terminal as it stands, in one of this size: what it shows first, then what follows. With
+    /// `input` the terminal gets this size. Of what has no terminal, everything from the first byte.
+    pub screen: Option<TerminalSize>,
     /// Whether this client writes the input.
     pub input: bool,
     /// Whether this is the creator, for whom the log is kept until it has read it: then
@@ -45,7 +48,7 @@ pub struct AttachOptions {
 impl Default for AttachOptions {
     /// A watcher from the first byte.
     fn default() -> Self {
-        Self { from: 0, input: false, pin: false, retry: RetryPolicy::default() }
+        Self { from: 0, screen: None, input: false, pin: false, retry: RetryPolicy::default() }
     }
 }
 
@@ -61,6 +64,8 @@ pub enum StreamEvent {
         /// The bytes.
         bytes: bytes::Bytes,
     },
+    /// What brings a terminal to show what was there. Before all output, if it was asked for.
+    Screen(bytes::Bytes),
     /// Output that is no longer kept, or was not sent.
     Gap {
         /// The first missing byte.
@@ -159,8 +164,9 @@ pub(crate) async fn attach(
 ) -> Result<(AttachStream, AttachHandle), CallError> {
     let identity = Uuid::now_v7();
     let mut backoff = crate::backoff::Backoff::new(options.retry);
+    let from = options.screen.is_none().then_some(options.from);
     let (connection, attached) = loop {
-        match Connection::open(&client, subject, &options, identity, options.from).await {
+        match Connection::open(&client, subject, &options, identity, from).await {
             Ok(open) => break open,
             // The box is there: whether its keeper is, is found out by the daemon.
             Err(error) if error.code() == ErrorCode::Unresponsive => {

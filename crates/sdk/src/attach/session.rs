@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use minimal_proto::stream::{ClientMessage, ServerMessage};
 use minimal_proto::{Ending, ErrorCode, TerminalSize};
 use tokio::sync::Semaphore;
@@ -22,6 +22,8 @@ const READ_STEP: u64 = 256 << 10;
 #[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on each other")]
 pub(super) struct Session {
     cursor: Cursor,
+    /// What has come of the screen that was asked for; none: none was, or it was passed on.
+    screen: Option<BytesMut>,
     input: InputRing,
     window: Arc<Semaphore>,
     outbox: VecDeque<ClientMessage>,
@@ -65,7 +67,12 @@ impl Session {
             window.close();
         }
         Self {
-            cursor: Cursor::new(options.from),
+            cursor: Cursor::new(if options.screen.is_some() {
+                attached.from
+            } else {
+                options.from
+            }),
+            screen: options.screen.map(|_| BytesMut::new()),
             input,
             window,
             outbox: VecDeque::new(),
@@ -75,16 +82,16 @@ impl Session {
             read_told: options.from,
             live_told: false,
             detaching: false,
-            size: None,
+            size: options.screen.filter(|_| options.input),
             progressed: false,
             events: VecDeque::new(),
             last: None,
         }
     }
 
-    /// Where output goes on.
-    pub(super) fn next_offset(&self) -> u64 {
-        self.cursor.next()
+    /// Where output goes on; none: with the screen that was asked for, which has not come whole.
+    pub(super) fn next_from(&self) -> Option<u64> {
+        self.screen.is_none().then(|| self.cursor.next())
     }
 
     /// A connection has begun.
@@ -94,6 +101,10 @@ impl Session {
         }
         // The last of several counts; one that came while nobody served is behind it.
         self.outbox.extend(self.size.map(resize));
+        if let Some(screen) = &mut self.screen {
+            screen.clear();
+            self.cursor = Cursor::new(attached.from);
+        }
         match self.cursor.begin(attached.from) {
             Ok(missing) => self.miss(missing),
             Err(error) => return self.violation(&error),
@@ -159,7 +170,19 @@ impl Session {
 
     /// The daemon said something.
     pub(super) fn incoming(&mut self, incoming: Incoming) -> After {
+        if let Incoming::Repaint(part) = incoming {
+            match &mut self.screen {
+                Some(screen) => screen.extend_from_slice(&part),
+                None => self.violation(&"a repaint that nobody has asked for"),
+            }
+            return After::GoOn;
+        }
+        // Whatever follows it says that it is whole.
+        if let Some(screen) = self.screen.take().filter(|screen| !screen.is_empty()) {
+            self.events.push_back(StreamEvent::Screen(screen.freeze()));
+        }
         match incoming {
+            Incoming::Repaint(_) => After::GoOn,
             Incoming::Output { stream, offset, bytes } => {
                 match self.cursor.output(offset, bytes.len()) {
                     Ok(()) if bytes.is_empty() => {}

@@ -96,6 +96,8 @@ mod runner;
 #[cfg(test)]
 mod sandboxes;
 #[cfg(test)]
+mod screens;
+#[cfg(test)]
 mod secrets;
 #[cfg(test)]
 mod services;

@@ -237,8 +237,9 @@ for_each_user! {
         terminal.type_in("exit 4\r");
         let (output, text) = terminal.wait();
         output.assert_code(4);
-        let (_, shown) = text.split_once("Ctrl-] d]\r\n").unwrap();
-        assert_eq!(shown, expected);
+        // Behind what was there when it came.
+        let (_, shown) = text.split_once("round-0").unwrap();
+        assert_eq!(format!("round-0{shown}"), format!("{expected}\x1b[m\x1b(B\x0f"));
         assert_eq!(env.logs(&id), format!("ready\r\n{expected}").as_bytes());
     }
 

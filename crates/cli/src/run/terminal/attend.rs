@@ -2,11 +2,10 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
 
 use bytes::Bytes;
 use minimal_proto::stream::Stream;
-use minimal_proto::{Ending, ErrorCode, Signal, TerminalSize};
+use minimal_proto::{Ending, ErrorCode, Signal};
 use minimal_sdk::{AttachHandle, AttachStream, StreamError, StreamEvent};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, UnboundedSender, unbounded_channel};
@@ -25,16 +24,13 @@ use crate::run::writer::{Writer, Written};
 /// Signals at which the client leaves, and the box runs on.
 const LEAVE: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
 
-/// How long a program may look at a size that is not the terminal's, so that it draws anew.
-const OTHER_SIZE: Duration = Duration::from_millis(50);
-
 /// What the screen holds when the client comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begin {
-    /// Everything, from the first byte.
-    Fresh,
-    /// What the program draws when its terminal changes its size.
-    DrawnAnew,
+    /// All output, from this offset on.
+    Fresh(u64),
+    /// What is there, which comes first.
+    AsItStands,
 }
 
 /// A terminal that was joined.
@@ -64,7 +60,6 @@ enum Event {
     Resized,
     Continued,
     Leave(Signal),
-    RealSize,
 }
 
 struct Loop<'a> {
@@ -117,7 +112,7 @@ pub(crate) async fn watch(
         typed,
         ended: None,
     };
-    if begin == Begin::DrawnAnew {
+    if begin == Begin::AsItStands {
         state.say(&format!("{}: leave it with Ctrl-] d", whose.words()));
     }
     let watched = state.run(&mut stream, signals, Keys { _reader: reader, keys }, begin).await;
@@ -141,12 +136,8 @@ impl Loop<'_> {
         mut keys: Keys,
         begin: Begin,
     ) -> Result<Watched, Failure> {
-        let real_size = tokio::time::sleep(OTHER_SIZE);
-        tokio::pin!(real_size);
-        let mut is_other = false;
-        if self.keyboard {
-            is_other = begin == Begin::DrawnAnew;
-            self.handle.resize(if is_other { another(super::size()) } else { super::size() });
+        if let Begin::Fresh(_) = begin {
+            self.tell_size();
         }
         let mut has_keys = true;
         loop {
@@ -161,7 +152,6 @@ impl Loop<'_> {
                 written = self.writer.written(), if !self.writer.is_idle() => Event::Written(written),
                 typed = keys.keys.recv(), if has_keys => Event::Typed(typed),
                 event = signals.next() => event,
-                () = &mut real_size, if is_other => Event::RealSize,
             };
             match event {
                 Event::Stream(event) => {
@@ -183,10 +173,6 @@ impl Loop<'_> {
                     self.raw.renew().map_err(|error| self.gone(&error))?;
                     self.tell_size();
                 }
-                Event::RealSize => {
-                    is_other = false;
-                    self.tell_size();
-                }
                 Event::Leave(signal) => {
                     let failure = Failure::new(ErrorCode::Interrupted, self.runs_on());
                     let failure = failure.exit(Exit::Interrupted(signal));
@@ -203,6 +189,10 @@ impl Loop<'_> {
                 let end = offset + bytes.len() as u64;
                 self.modes.see(&bytes);
                 self.writer.write(stream, bytes, end).map_err(|error| self.gone(&error))?;
+            }
+            Ok(StreamEvent::Screen(bytes)) => {
+                self.modes.see(&bytes);
+                self.writer.write(Stream::Pty, bytes, 0).map_err(|error| self.gone(&error))?;
             }
             Ok(StreamEvent::Gap { from, to }) => {
                 self.say(&format!("{} bytes of output are missing here", to - from));
@@ -262,12 +252,6 @@ impl Loop<'_> {
         let message = format!("the terminal is gone; {}", self.runs_on());
         self.whose.in_details(Failure::new(ErrorCode::OutputFailed, message).because(error))
     }
-}
-
-/// A size that differs by one line.
-fn another(size: TerminalSize) -> TerminalSize {
-    let rows = if size.rows > 1 { size.rows - 1 } else { size.rows + 1 };
-    TerminalSize { rows, ..size }
 }
 
 /// Signals that mean something to who has a terminal: those that come from now on.
