@@ -1,10 +1,11 @@
-//! What a plan shows of the host by its spec's `files.mounts`.
+//! What a plan shows of the host by its spec's `files.mounts`, and what it copies by `files.patches`.
 
 use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use minimal_proto::spec::MountMode;
-use minimal_proto::{ByteString, Spec};
+use minimal_proto::{ByteString, Spec, pattern};
 
 /// A file or directory of the host's that is shown to a box.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +29,41 @@ impl fmt::Display for Shown {
         };
         write!(f, "show the host's {} at {}: {mode}", self.source.display(), self.dest.display())
     }
+}
+
+/// Files of the host that are copied into a box.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Patched {
+    /// On the host, as far as it is known: below a home with `~`. Its last part may be a pattern.
+    pub source: PathBuf,
+    /// In the box, absolute: where the copy is, or the directory of several.
+    pub dest: PathBuf,
+}
+
+impl Patched {
+    /// Whether it stands for any number of files.
+    #[must_use]
+    pub fn is_pattern(&self) -> bool {
+        self.source.file_name().is_some_and(|name| pattern::is_one(name.as_bytes()))
+    }
+}
+
+impl fmt::Display for Patched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let within = if self.is_pattern() { "into" } else { "to" };
+        write!(f, "copy the host's {} {within} {}", self.source.display(), self.dest.display())
+    }
+}
+
+/// The patches, in order.
+pub(crate) fn patches(spec: &Spec) -> Vec<Patched> {
+    let patches = spec.files.patches.iter();
+    patches
+        .map(|patch| Patched {
+            source: on_the_host(spec, &patch.source),
+            dest: PathBuf::from(patch.dest.as_os_str()),
+        })
+        .collect()
 }
 
 /// Where a path of the spec leads on the host: a relative one is below the project, one with `~` stays

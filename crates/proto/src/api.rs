@@ -60,9 +60,22 @@ pub struct StartOptions {
     /// looked for by whoever makes the box, in the home that the list of users names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mounts: Vec<HostFile>,
+    /// What each of `files.patches` stands for, in order. Empty: as of mounts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub patches: Vec<Vec<PatchFile>>,
     /// The same of the directory that `files.rootfs` names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rootfs: Option<HostFile>,
+}
+
+/// One of the files or directories that a patch copies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PatchFile {
+    /// What it is called where it was found: its name in the box, if the patch is a pattern.
+    pub name: ByteString,
+    /// What it is.
+    pub file: HostFile,
 }
 
 /// A file or directory of the host, as the caller has found it.

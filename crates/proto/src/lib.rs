@@ -21,6 +21,7 @@ pub mod keeper;
 pub mod name;
 #[cfg(feature = "openapi")]
 mod openapi;
+pub mod pattern;
 pub mod ready;
 pub mod signal;
 pub mod size;

@@ -159,7 +159,7 @@ pub const KEYS: &[KeyInfo] = &[
         workspace,
         Some("files.workspace"),
         "by the type",
-        "How the project is at `/workbench`.",
+        "How the project is at `/workbench`. `exclude` is what a copy leaves out: names at any depth, or paths from the project with a `/` in them.",
     ),
     key(
         "mounts",
@@ -173,7 +173,7 @@ pub const KEYS: &[KeyInfo] = &[
         patches,
         Some("files.patches"),
         "none",
-        "Files of the host that are copied into the box.",
+        "Files and directories of the host that are copied into the box's home, `/tmp` or workspace before its first life. In the last part of `source`, `*` and `?` stand for parts of names.",
     ),
     key("network", network, Some("network"), "`mode = \"none\"`", "What the box reaches."),
     key("ram", size_limit, Some("machine.ram"), "`auto`", "Memory, swap included."),

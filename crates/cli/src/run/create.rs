@@ -64,7 +64,7 @@ pub fn request(
     let what = plan::what(words, file, &values, home.as_deref())?;
     let mut expanded = plan::expand(file, words.wish, &what)?;
     plan::check_lifetime(words.wish, &what, &expanded.spec)?;
-    let Sources { mounts, rootfs } =
+    let Sources { mounts, patches, rootfs } =
         sources::find(context, project.as_ref(), &mut expanded, &values)?;
     plan::inherit(context, &expanded, &mut values)?;
     let inherit_cwd = expanded.inherit_cwd;
@@ -104,8 +104,8 @@ pub fn request(
         .map_err(|error| Failure::new(ErrorCode::InvalidSpec, error.to_string()))?;
     let Streams { input, pin, terminal } = streams;
     let remove = options.rm;
-    let start =
-        StartOptions { input, pin, remove, project: project_file, terminal, mounts, rootfs };
+    let project = project_file;
+    let start = StartOptions { input, pin, remove, project, terminal, mounts, patches, rootfs };
     let digest = Some(minimal_spec::digest(&spec));
     Ok(CreateBox { spec, digest, values, start })
 }

@@ -327,6 +327,9 @@ fn options(args: &BoxOptions, values: &BTreeMap<String, ByteString>) -> Result<L
             WorkspaceArg::None => "none",
         };
         layer.option("--workspace", &["files", "workspace"], word);
+        if word != "copy" {
+            layer.option("--workspace", &["files", "workspace_exclude"], json!([]));
+        }
         layer.option("--workspace", &["files", "workspace_required"], word != "none");
     }
     Ok(layer)

@@ -370,6 +370,18 @@ fn check_mounts(request: &CreateBox) -> Result<(), ErrorBody> {
         ));
     }
     let is_absolute = |path: &[u8]| path.starts_with(b"/") && !path.contains(&0);
+    let (patches, asked) = (&request.start.patches, &request.spec.files.patches);
+    if !patches.is_empty() && patches.len() != asked.len() {
+        return wrong(format!(
+            "start.patches says what {} patches stand for, and the spec has {}",
+            patches.len(),
+            asked.len()
+        ));
+    }
+    let mut patched = patches.iter().flatten();
+    if !patched.all(|found| is_absolute(found.file.path.as_bytes())) {
+        return wrong("start.patches has a path that is not absolute".to_owned());
+    }
     match found.iter().position(|found| !is_absolute(found.path.as_bytes())) {
         Some(index) => wrong(format!("start.mounts[{index}].path is not an absolute path")),
         None => Ok(()),

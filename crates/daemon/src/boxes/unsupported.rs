@@ -20,12 +20,6 @@ const ROWS: &[Row] = &[
         |spec| spec.io.pty_enabled && spec.identity.lifetime == Lifetime::UntilStopped,
         "leave it out: a terminal can only be had by a box that ends with its entrypoint",
     ),
-    ("files.patches", |spec| !spec.files.patches.is_empty(), "leave them out"),
-    (
-        "files.workspace_exclude",
-        |spec| !spec.files.workspace_exclude.is_empty(),
-        "leave it out: a copied workspace is a copy of all of the project",
-    ),
     (
         "network.mode",
         |spec| spec.network.mode == NetworkMode::OwnIp,
@@ -47,7 +41,6 @@ const ROWS: &[Row] = &[
         |spec| spec.network.dynamic_ingress != DynamicIngress::Deny,
         "leave it out: it needs network.mode own_ip, which cannot be had yet",
     ),
-    ("params", |spec| !spec.params.is_empty(), "leave them out"),
     ("hooks", |spec| !spec.hooks.is_empty(), "leave them out"),
 ];
 
@@ -85,13 +78,10 @@ mod tests {
         vec![
             ("execution.on_oom", json!("end_box")),
             ("io.pty_enabled", json!(true)),
-            ("files.patches", json!([{"source": "~/x", "dest": "/x"}])),
-            ("files.workspace_exclude", json!(["target"])),
             ("network.mode", json!("own_ip")),
             ("network.egress", json!({"allow_subnets": ["10.0.0.0/8"]})),
             ("network.ingress", json!([{"host_port": 1, "box_port": 1, "protocol": "tcp"}])),
             ("network.dynamic_ingress", json!("ask")),
-            ("params", json!({"a": 1})),
             ("hooks", json!({"on_attach": [{"script": {"inline": "true"}, "timeout_ms": 1}]})),
         ]
     }

@@ -1,14 +1,14 @@
-//! What is handed to a box as mounts besides its own directories: made by the keeper, who may look
-//! where the box's users may not.
+//! What is handed to a box as mounts besides its own directories, and what is copied into those: made
+//! by the keeper, who may look where the box's users may not.
 
-use minimal_proto::api::StartOptions;
-use minimal_proto::keeper::Missing;
+use minimal_proto::keeper::{Missing, Start};
 use minimal_proto::spec::{MountMode, Workspace};
 use minimal_store::BoxDir;
 
+use super::identity::Identity;
 use super::workspace::{self, Meanwhile, Wish};
 use super::{BirthError, at};
-use super::{mounts, own_files};
+use super::{mounts, own_files, params, patches};
 use crate::assemble::GivenMounts;
 use crate::plan::{Given, Plan, Step};
 use crate::users::Users;
@@ -26,10 +26,11 @@ pub(super) struct Prepared {
     pub(super) missing: Vec<Missing>,
 }
 
-/// Makes the mounts for every step of a plan that gives something. `options` says which
+/// Makes the mounts for every step of a plan that gives something. The options of the start say which
 /// files whoever made the box means.
 pub(super) fn prepare(
-    (plan, options): (&Plan, &StartOptions),
+    (plan, start): (&Plan, &Start),
+    identity: &Identity,
     box_dir: &BoxDir,
     users: Users,
     meanwhile: &mut Meanwhile<'_>,
@@ -40,6 +41,7 @@ pub(super) fn prepare(
         writes: false,
         missing: Vec::new(),
     };
+    let options = &start.options;
     for step in &plan.steps {
         if let Step::Mount(shown) = step {
             let meant = options.mounts.get(shown.index);
@@ -59,6 +61,12 @@ pub(super) fn prepare(
                 prepared.mounts.push((*given, home));
                 continue;
             }
+            Given::Params => {
+                let text = plan.params.as_deref().unwrap_or("{}");
+                let made = params::make(text, identity).map_err(at("write its params"))?;
+                prepared.mounts.push((*given, made));
+                continue;
+            }
             // What every box has is made with it (`own_files`), and layers over the system elsewhere
             // (`system_layers`, `rootfs`).
             Given::Workbench
@@ -69,7 +77,12 @@ pub(super) fn prepare(
             | Given::Mount(_) => continue,
         };
         let Some(source) = source else { continue };
-        let wish = Wish { source, meant, kind, required: plan.workspace_required, place };
+        let exclude = match given {
+            Given::Project(_) => start.spec.files.workspace_exclude.as_slice(),
+            _ => &[],
+        };
+        let required = plan.workspace_required;
+        let wish = Wish { source, meant, kind, required, place, exclude };
         let made = workspace::make(&wish, box_dir, users, meanwhile)?;
         prepared.missing.extend(made.missing);
         prepared.writes |= made.kind == Workspace::Bind;
@@ -78,5 +91,8 @@ pub(super) fn prepare(
         }
         prepared.mounts.push((*given, made.mount));
     }
+    let found = (plan.patches.as_slice(), options.patches.as_slice());
+    let left_out = patches::copy_once(found, &prepared.mounts, box_dir, users, meanwhile)?;
+    prepared.missing.extend(left_out);
     Ok(prepared)
 }

@@ -75,15 +75,15 @@ impl Identity {
         OF_ROOT.iter().filter(|_| self.is_root()).map(|(_, name)| (*name).to_owned()).collect()
     }
 
-    /// Makes it the owner of a pipe: a program that opens /dev/stdout opens the pipe anew, which its
-    /// owner may.
-    pub(super) fn own(&self, pipe: BorrowedFd<'_>) -> io::Result<()> {
+    /// Makes it the owner of a file of the box's, or of a pipe: a program that opens /dev/stdout opens
+    /// the pipe anew, which its owner may.
+    pub(super) fn own(&self, file: BorrowedFd<'_>) -> io::Result<()> {
         let (uid, gid) = (self.uid_outside, self.gid_outside);
         if (uid, gid) == (0, 0) {
             // That is ourselves.
             return Ok(());
         }
         let (uid, gid) = (rustix::fs::Uid::from_raw(uid), rustix::fs::Gid::from_raw(gid));
-        Ok(rustix::fs::fchown(pipe, Some(uid), Some(gid))?)
+        Ok(rustix::fs::fchown(file, Some(uid), Some(gid))?)
     }
 }

@@ -21,6 +21,8 @@ mod joiner;
 mod mounts;
 mod on_host;
 mod own_files;
+mod params;
+mod patches;
 mod probing;
 mod pty;
 mod report;
@@ -147,7 +149,7 @@ pub(crate) fn give_birth<'a>(
     };
     let mut meanwhile = Meanwhile { peers, cgroups };
     let mut given =
-        given::prepare((&plan, &start.options), box_dir, nursery.users, &mut meanwhile)?;
+        given::prepare((&plan, start), &identity, box_dir, nursery.users, &mut meanwhile)?;
     let system = SystemLayers::prepare(&identity, &plan, box_dir, nursery, &mut meanwhile)?;
     given.mounts.extend(system.mounts);
     let own_accounts = root.map(|root| {
@@ -325,7 +327,9 @@ fn program(start: &Start, account: &Account) -> io::Result<(Program, Vec<u8>)> {
         };
         variables.push((name.as_str(), value));
     }
-    lay_out(&execution.exec, base_environment(start.box_id, &start.name, account), variables)
+    let has_params = !start.spec.params.is_empty();
+    let base = base_environment(start.box_id, &start.name, account, has_params);
+    lay_out(&execution.exec, base, variables)
 }
 
 /// Lays out what is executed with these variables over the base ones, later over earlier, and the

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use minimal_proto::api::HostFile;
+use minimal_proto::api::{FileId, HostFile};
 use minimal_proto::ending::StartFault;
 use minimal_proto::keeper::Missing;
 use minimal_proto::spec::MountMode;
@@ -42,31 +42,11 @@ pub(super) fn make(
 ) -> Result<Made, BirthError> {
     let path = match meant {
         Some(meant) => PathBuf::from(meant.path.as_os_str()),
-        None => find(&shown.source)?,
+        None => find(&shown.source, WHAT)?,
     };
-    let refused = |why: String, errno| BirthError {
-        fault: StartFault::Other,
-        step: WHAT.to_owned(),
-        message: format!("cannot {WHAT}: {}: {why}", path.display()),
-        errno,
-    };
-    on_host::check_no_state(&path, box_dir).map_err(|error| refused(error.to_string(), None))?;
-    if KERNEL.iter().any(|kernel| path.starts_with(kernel)) && !path.starts_with(MEMORY) {
-        return Err(refused("it is the kernel's and no file of the host".to_owned(), None));
-    }
-    let source = Project::open_source(&path, meant.and_then(|meant| meant.file), WHAT)?;
+    let source = open(&path, meant.and_then(|meant| meant.file), box_dir, WHAT)?;
     let kind = FileType::from_raw_mode(source.stat.st_mode);
-    let special = match kind {
-        FileType::Directory | FileType::RegularFile => None,
-        FileType::Socket => Some("a socket"),
-        FileType::Fifo => Some("a named pipe"),
-        FileType::BlockDevice | FileType::CharacterDevice => Some("a device"),
-        FileType::Symlink | FileType::Unknown => Some("neither a file nor a directory"),
-    };
-    if let Some(special) = special {
-        let why = format!("it is {special}, and a box is shown files and directories only");
-        return Err(refused(why, None));
-    }
+    let refused = |why: String, errno| refused(WHAT, &path, &why, errno);
     match shown.mode {
         MountMode::Ro => {
             let (mount, missing) = workspace::show(&source, users, WHAT)?;
@@ -100,9 +80,41 @@ pub(super) fn make(
     }
 }
 
+fn refused(what: &str, path: &Path, why: &str, errno: Option<i32>) -> BirthError {
+    BirthError {
+        fault: StartFault::Other,
+        step: what.to_owned(),
+        message: format!("cannot {what}: {}: {why}", path.display()),
+        errno,
+    }
+}
+
+/// Holds a file or directory of the host open that a spec asks for. `what` is attempted, in messages.
+pub(super) fn open(
+    path: &Path,
+    meant: Option<FileId>,
+    box_dir: &BoxDir,
+    what: &str,
+) -> Result<Project, BirthError> {
+    let refused = |why: &str| refused(what, path, why, None);
+    on_host::check_no_state(path, box_dir).map_err(|error| refused(&error.to_string()))?;
+    if KERNEL.iter().any(|kernel| path.starts_with(kernel)) && !path.starts_with(MEMORY) {
+        return Err(refused("it is the kernel's and no file of the host"));
+    }
+    let source = Project::open_source(path, meant, what)?;
+    let special = match FileType::from_raw_mode(source.stat.st_mode) {
+        FileType::Directory | FileType::RegularFile => return Ok(source),
+        FileType::Socket => "a socket",
+        FileType::Fifo => "a named pipe",
+        FileType::BlockDevice | FileType::CharacterDevice => "a device",
+        FileType::Symlink | FileType::Unknown => "neither a file nor a directory",
+    };
+    Err(refused(&format!("it is {special}, and a box is given files and directories only")))
+}
+
 /// Where a source is that nobody has looked for yet.
-fn find(written: &Path) -> Result<PathBuf, BirthError> {
-    let failed = workspace::about(WHAT, written);
+pub(super) fn find(written: &Path, what: &str) -> Result<PathBuf, BirthError> {
+    let failed = workspace::about(what, written);
     let path = on_host::at_home(written).map_err(&failed)?;
     if !path.is_absolute() {
         return Err(failed(io::Error::other("it is relative to a project, and there is none")));

@@ -94,9 +94,18 @@ impl Drop for OwnFiles {
     }
 }
 
-fn open(at: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
+pub(super) fn open(at: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(at, path, flags, Mode::empty())?)
+}
+
+/// One of the directories that every box has, made if it is not there yet.
+pub(super) fn directory(box_dir: &BoxDir, which: Given, users: Users) -> io::Result<OwnedFd> {
+    let known = DIRECTORIES.iter().find(|(given, ..)| *given == which);
+    let (_, name, mode) = known.ok_or_else(|| io::Error::other("no box has that of its own"))?;
+    let files = open(box_dir.dir_fd(), Path::new(FILES))?;
+    make_directory(files.as_fd(), name, *mode, users)?;
+    open(files.as_fd(), Path::new(name))
 }
 
 /// The home of the box's root, made where it is needed: its directory and a mount of it.

@@ -21,7 +21,7 @@ use super::identity::Identity;
 use super::joiner::Order;
 use super::pty::Terminals;
 use super::{BirthError, Pipes, at, lay_out, probing};
-use crate::etc::Accounts;
+use crate::etc::{Account, Accounts};
 use crate::limits::Cgroups;
 use crate::plan::{self, WORKBENCH, base_environment};
 use crate::policy::Filters;
@@ -46,6 +46,8 @@ pub(crate) struct WayIn<'a> {
     user: String,
     /// Where it started, if the spec says.
     cwd: Option<ByteString>,
+    /// Whether it has a file of params.
+    has_params: bool,
     /// The spec's own variables.
     variables: BTreeMap<String, ByteString>,
     network: Network,
@@ -77,6 +79,7 @@ impl<'a> WayIn<'a> {
             name: start.name.clone(),
             user: execution.user.clone(),
             cwd: execution.cwd.clone(),
+            has_params: !start.spec.params.is_empty(),
             variables: own.collect(),
             network: plan::network(start.spec.network.mode),
             writes_to_host,
@@ -104,7 +107,7 @@ impl<'a> WayIn<'a> {
             })?;
             variables.push((name, value));
         }
-        let base = base_environment(self.box_id, &self.name, &identity.account);
+        let base = self.base_environment(&identity.account);
         let (program, path) = lay_out(&command.argv, base, variables)
             .map_err(at("lay out arguments and environment"))?;
         let mut working_directory = PathBuf::from(WORKBENCH);
@@ -151,7 +154,7 @@ impl<'a> WayIn<'a> {
         let accounts = self.accounts.as_ref().unwrap_or(&self.nursery.accounts);
         let identity = Identity::find(&self.user, accounts, self.nursery.users)?;
         let variables = self.variables.iter().chain(values);
-        let base = base_environment(self.box_id, &self.name, &identity.account);
+        let base = self.base_environment(&identity.account);
         let variables = variables.map(|(name, value)| (name.as_str(), value));
         let (program, path) =
             lay_out(argv, base, variables).map_err(at("lay out arguments and environment"))?;
@@ -186,6 +189,10 @@ impl<'a> WayIn<'a> {
     /// Has a child connect to a port of the box's loopback. It returns 0, or the errno.
     pub(crate) fn connect(&self, init: &Child, port: u16) -> Result<Child, BirthError> {
         probing::connect(init, self.network, port).map_err(at("make the process that connects"))
+    }
+
+    fn base_environment(&self, account: &Account) -> Vec<(String, String)> {
+        base_environment(self.box_id, &self.name, account, self.has_params)
     }
 
     /// What its programs may not ask of the kernel.

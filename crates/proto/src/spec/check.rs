@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Egress, EnvSource, ExecutionSection, Lifetime, Limit, Max, NetworkMode, Probe, Repository,
-    RestartPolicy, Rootfs, Spec, Workspace,
+    Egress, EnvSource, ExecutionSection, Lifetime, Limit, Max, NetworkMode, Patch, Probe,
+    Repository, RestartPolicy, Rootfs, Spec, Workspace,
 };
-use crate::ByteString;
+use crate::{ByteString, pattern};
 
 /// The least [`MachineSection::ram`](super::MachineSection::ram): what is ours in a box takes up to
 /// 2 MiB of it, and what a shell needs is below the rest.
@@ -105,17 +105,45 @@ impl Spec {
                 return Err(SpecError::SameDest { first, second: index, dest });
             }
         }
-        for (index, patch) in files.patches.iter().enumerate() {
-            check_source(&format!("files.patches[{index}].source"), &patch.source)?;
-            check_dest(&format!("files.patches[{index}].dest"), &patch.dest)?;
+        self.check_patches()?;
+        let wrong = |name: &String| name.trim_matches('/').is_empty() || name.contains('\0');
+        if let Some(index) = files.workspace_exclude.iter().position(wrong) {
+            return Err(SpecError::Path { key: format!("files.workspace_exclude[{index}]") });
         }
-        let wrong = |name: &String| name.is_empty() || name.contains('\0');
-        match files.workspace_exclude.iter().position(wrong) {
-            Some(index) => {
-                Err(SpecError::Path { key: format!("files.workspace_exclude[{index}]") })
+        match files.workspace {
+            Workspace::None | Workspace::Overlay | Workspace::Bind
+                if !files.workspace_exclude.is_empty() =>
+            {
+                Err(SpecError::ExcludesOfNoCopy { workspace: files.workspace })
             }
-            None => Ok(()),
+            Workspace::None | Workspace::Overlay | Workspace::Bind | Workspace::Copy => Ok(()),
         }
+    }
+
+    fn check_patches(&self) -> Result<(), SpecError> {
+        let is_roots = self.execution.user == "root" || self.execution.user.parse() == Ok(0);
+        for (index, Patch { source, dest }) in self.files.patches.iter().enumerate() {
+            let key = |of: &str| format!("files.patches[{index}].{of}");
+            check_source(&key("source"), source)?;
+            check_dest(&key("dest"), dest)?;
+            let parts: Vec<_> = dest.as_bytes().split(|it| *it == b'/').collect();
+            let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+            let is_own = match parts.as_slice() {
+                [b"home", b"box", ..] | [b"tmp", ..] => true,
+                [b"root", ..] => is_roots,
+                [b"workbench", ..] => self.files.workspace != Workspace::Bind,
+                _ => false,
+            };
+            if !is_own {
+                return Err(SpecError::PatchDest { key: key("dest"), dest: dest.to_lossy() });
+            }
+            let source = source.as_bytes();
+            let last = source.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+            if pattern::is_one(&source[..last]) {
+                return Err(SpecError::PatchPattern { key: key("source") });
+            }
+        }
+        Ok(())
     }
 
     fn check_network(&self) -> Result<(), SpecError> {
@@ -398,6 +426,32 @@ pub enum SpecError {
         second: usize,
         /// Where.
         dest: String,
+    },
+    /// What only a copy can leave out.
+    #[error(
+        "files.workspace_exclude is what a copied workspace leaves out, but files.workspace is {}",
+        workspace.as_str()
+    )]
+    ExcludesOfNoCopy {
+        /// What it is.
+        workspace: Workspace,
+    },
+    /// A patch of what is not the box's own.
+    #[error(
+        "{key} is {dest}: a patch goes below /home/box or /tmp, below /root if root runs the box, or below \
+         /workbench if that is not the real project"
+    )]
+    PatchDest {
+        /// Which.
+        key: String,
+        /// Where.
+        dest: String,
+    },
+    /// A pattern of directories.
+    #[error("{key} has `*` or `?` before its last part: only that can be a pattern")]
+    PatchPattern {
+        /// Which.
+        key: String,
     },
     /// Rules for a network that the box does not have.
     #[error("{key} is for network.mode own_ip, but it is {}", mode.as_str())]

@@ -15,7 +15,7 @@ pub struct FilesSection {
     /// What is at `/workbench`.
     pub workspace: Workspace,
     /// What a copied workspace leaves out: names of files and directories at any depth, or paths
-    /// below the project with a `/` in them.
+    /// below the project with a `/` in them; `*` and `?` stand for parts of names.
     #[serde(default)]
     pub workspace_exclude: Vec<String>,
     /// A host that cannot make this workspace does not start the box. Else an overlay that cannot be
@@ -94,9 +94,10 @@ impl MountMode {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Patch {
-    /// On the host, as of a mount; `*` and `?` stand for parts of names.
+    /// On the host, as of a mount; in its last part `*` and `?` stand for parts of names.
     pub source: ByteString,
-    /// In the box, absolute. With a `*` or `?` in the source it is the directory for what matches.
+    /// In the box, absolute, and in what is its own: its home, `/tmp`, and `/workbench` unless that is
+    /// the real project. With a `*` or `?` in the source it is the directory for what matches.
     pub dest: ByteString,
 }
 

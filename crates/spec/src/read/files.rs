@@ -2,6 +2,8 @@
 
 use serde_json::{Value as Json, json};
 
+use minimal_proto::pattern;
+
 use super::Reader;
 use crate::keys;
 use crate::problem::Fault;
@@ -40,6 +42,10 @@ impl Reader<'_> {
             _ => (self.word("workspace", node, keys::WORKSPACES), Some(Vec::new()), Some(false)),
         };
         if let (Some(mode), Some(exclude), Some(required)) = (mode, exclude, required) {
+            if mode != "copy" && !exclude.is_empty() {
+                let why = "`exclude` is what a copy leaves out: it goes with `mode = \"copy\"`";
+                return self.problem(Fault::Conflict, &node.span, why);
+            }
             self.set(&["files", "workspace"], mode, &node.span);
             self.set(&["files", "workspace_exclude"], exclude, &node.span);
             self.set(&["files", "workspace_required"], required, &node.span);
@@ -98,7 +104,11 @@ impl Reader<'_> {
         }
         let Some(dest_node) = dest else {
             if source.starts_with(['/', '~']) {
-                return Some((source.clone(), json!(source)));
+                // What a pattern stands for goes where it is on the host.
+                let (directory, last) = source.rsplit_once('/').unwrap_or(("", &source));
+                let is_pattern = what == "patches" && pattern::is_one(last.as_bytes());
+                let dest = if is_pattern { format!("{directory}/") } else { source.clone() };
+                return Some((source, json!(dest)));
             }
             let why = format!("`{what}` needs `dest`, since `source` is relative to the project");
             self.problem(Fault::MissingKey, &node.span, why);
@@ -106,6 +116,9 @@ impl Reader<'_> {
         };
         let dest = self.text("dest", dest_node)?;
         let below = dest.strip_prefix("~/").or(dest.strip_prefix('/'));
+        if what == "patches" && dest == "~/" {
+            return Some((source, json!(dest)));
+        }
         let is_place = |below: &str| {
             let mut parts = below.split('/').filter(|part| !part.is_empty()).peekable();
             parts.peek().is_some() && parts.all(|part| part != "." && part != "..")

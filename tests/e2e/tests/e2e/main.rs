@@ -82,6 +82,8 @@ mod outputs;
 #[cfg(test)]
 mod own_tests;
 #[cfg(test)]
+mod patches;
+#[cfg(test)]
 mod pausing;
 #[cfg(test)]
 mod ready;

@@ -14,6 +14,7 @@ const INPUT: StartOptions = StartOptions {
     project: None,
     terminal: None,
     mounts: Vec::new(),
+    patches: Vec::new(),
     rootfs: None,
 };
 

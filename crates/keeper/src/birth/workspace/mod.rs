@@ -9,10 +9,12 @@
 //! says what came of it: which kind it is in the end, and what is not as one would expect.
 
 mod bind;
+mod child;
 mod copy;
 mod mounts;
 mod overlay;
 mod owners;
+mod patches;
 mod project;
 mod report;
 mod tree;
@@ -20,6 +22,7 @@ mod tree;
 pub(super) use mounts::around as mounts_around;
 pub(super) use overlay::Refusal;
 pub(crate) use owners::make_common_maps;
+pub(super) use patches::{Target, copy_all};
 pub(super) use project::{Project, look_at};
 
 use std::io;
@@ -85,6 +88,8 @@ pub(crate) struct Wish<'a> {
     pub(crate) required: bool,
     /// Where the box keeps its part.
     pub(crate) place: Place,
+    /// What a copy leaves out.
+    pub(crate) exclude: &'a [String],
 }
 
 /// The host's own, read-write.
@@ -130,7 +135,7 @@ pub(crate) fn make(
             (bind::make(&project, users, GIVE_PROJECT)?, Workspace::Bind)
         }
         Workspace::Copy => {
-            let (mount, left_out) = copy::make(&project, wish.place, box_dir, users, meanwhile)?;
+            let (mount, left_out) = copy::make(&project, wish, box_dir, users, meanwhile)?;
             missing.extend(left_out);
             (mount, Workspace::Copy)
         }
@@ -159,8 +164,7 @@ pub(crate) fn make(
                             wish.source.display()
                         ),
                     }));
-                    let (mount, left_out) =
-                        copy::make(&project, wish.place, box_dir, users, meanwhile)?;
+                    let (mount, left_out) = copy::make(&project, wish, box_dir, users, meanwhile)?;
                     missing.extend(left_out);
                     (mount, Workspace::Copy)
                 }

@@ -54,29 +54,48 @@ impl LeftOut {
         self.count += 1;
     }
 
-    fn said(&self, why: &str) -> Option<Missing> {
+    fn said(&self, of: &str, why: &str) -> Option<Missing> {
         let others = match self.count {
             0 => return None,
             1 => String::new(),
             count => format!(" and {} more", count - 1),
         };
         let why = format!("`{}`{others} {why}", self.first);
-        Some(Missing { what: "workspace_copy".to_owned(), why })
+        Some(Missing { what: of.to_owned(), why })
     }
 }
 
 impl Summary {
-    /// What the copy lacks.
-    pub(super) fn missing(&self) -> Vec<Missing> {
+    /// Takes in another one.
+    pub(super) fn add(&mut self, other: Self) {
+        self.entries += other.entries;
+        self.bytes += other.bytes;
+        for (one, other) in [
+            (&mut self.special, other.special),
+            (&mut self.unreadable, other.unreadable),
+            (&mut self.changed, other.changed),
+            (&mut self.deep, other.deep),
+        ] {
+            if one.count == 0 {
+                one.first = other.first;
+            }
+            one.count += other.count;
+        }
+    }
+
+    /// What the copy lacks: `of` is the word of the record for it.
+    pub(super) fn missing(&self, of: &str) -> Vec<Missing> {
         [
-            self.special
-                .said("not copied: sockets, named pipes and devices are not files to work on"),
-            self.unreadable.said("not copied: reading is not permitted"),
-            self.changed.said("not copied: changed while the project was copied"),
-            self.deep.said("not copied: it is below more directories than can be open at a time"),
+            (
+                &self.special,
+                "not copied: sockets, named pipes and devices are not files to work on",
+            ),
+            (&self.unreadable, "not copied: reading is not permitted"),
+            (&self.changed, "not copied: changed while it was copied"),
+            (&self.deep, "not copied: it is below more directories than can be open at a time"),
         ]
         .into_iter()
-        .flatten()
+        .filter_map(|(left_out, why)| left_out.said(of, why))
         .collect()
     }
 }
@@ -96,10 +115,10 @@ mod tests {
     #[test]
     fn what_is_left_out_is_counted_and_named_once() {
         let mut summary = Summary::default();
-        assert_eq!(summary.missing(), []);
+        assert_eq!(summary.missing("x"), []);
         summary.special.add("a/fifo");
         summary.special.add("b");
-        let missing = summary.missing();
+        let missing = summary.missing("x");
         assert_eq!(missing.len(), 1);
         assert!(missing[0].why.starts_with("`a/fifo` and 1 more not copied"), "{missing:?}");
     }

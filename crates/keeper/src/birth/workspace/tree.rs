@@ -9,6 +9,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use minimal_proto::pattern;
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Uid, XattrFlags,
 };
@@ -28,9 +29,13 @@ const BLOCK: usize = 256 << 10;
 const XATTR: usize = 64 << 10;
 
 /// Who copies.
-pub(super) struct Copier {
+pub(super) struct Copier<'a> {
     /// Who owns the copy; nobody else than us if none.
     owner: Option<u32>,
+    /// What is left out: names at any depth, or paths from the top, with patterns in them.
+    exclude: &'a [String],
+    /// Whether something of the same name makes way, or takes in what a directory has.
+    replaces: bool,
     summary: Summary,
     links: BTreeMap<(u64, u64), Vec<u8>>,
 }
@@ -50,13 +55,86 @@ struct Fatal {
     error: io::Error,
 }
 
-impl Copier {
-    pub(super) fn new(users: Users) -> Self {
+impl<'a> Copier<'a> {
+    /// Of a whole project.
+    pub(super) fn new(users: Users, exclude: &'a [String]) -> Self {
         let owner = match users {
             Users::Range { .. } => Some(users.owner()),
             Users::Subordinate | Users::Single => None,
         };
-        Self { owner, summary: Summary::default(), links: BTreeMap::new() }
+        let (summary, links) = (Summary::default(), BTreeMap::new());
+        Self { owner, exclude, replaces: false, summary, links }
+    }
+
+    /// Of single files and directories, one after the other, for this owner.
+    pub(super) fn onto(owner: Option<u32>) -> Self {
+        let (summary, links) = (Summary::default(), BTreeMap::new());
+        Self { owner, exclude: &[], replaces: true, summary, links }
+    }
+
+    /// Copies a file or directory to a name.
+    pub(super) fn one(
+        &mut self,
+        source: &Project,
+        to: BorrowedFd<'_>,
+        name: &CStr,
+    ) -> io::Result<()> {
+        let from = source.fd().try_clone_to_owned()?;
+        if FileType::from_raw_mode(source.stat.st_mode) == FileType::Directory {
+            let made = self.directory(to, name)?;
+            copy_attributes(from.as_fd(), made.as_fd());
+            return self.into(source, &made);
+        }
+        self.one_file(&from, to, name, &source.stat)?;
+        self.summary.entries += 1;
+        Ok(())
+    }
+
+    /// Copies what is in a directory into another.
+    pub(super) fn into(&mut self, source: &Project, to: &OwnedFd) -> io::Result<()> {
+        self.walk(source, to)
+            .map_err(|Fatal { what, error }| io::Error::other(format!("{what}: {error}")))
+    }
+
+    /// What was copied so far.
+    pub(super) fn into_summary(self) -> Summary {
+        self.summary
+    }
+
+    fn directory(&self, to: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+        match rustix::fs::mkdirat(to, name, Mode::RWXU) {
+            Err(Errno::EXIST) if self.replaces => {}
+            made => made?,
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(to, name, flags, Mode::empty())?)
+    }
+
+    /// Makes way for something that is not a directory.
+    fn make_way(&self, to: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+        if !self.replaces {
+            return Ok(());
+        }
+        match rustix::fs::unlinkat(to, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn is_excluded(&self, levels: &[Level], name: &CStr) -> bool {
+        self.exclude.iter().any(|pattern| match pattern.trim_matches('/') {
+            // Its parts are patterns each, and none of them goes beyond a `/`.
+            path if pattern.trim_end_matches('/').contains('/') => {
+                let of = path_of(levels, name);
+                let parts = |path: &[u8]| path.split(|it| *it == b'/').count();
+                parts(path.as_bytes()) == parts(&of)
+                    && path
+                        .split('/')
+                        .zip(of.split(|it| *it == b'/'))
+                        .all(|(pattern, part)| pattern::matches(pattern.as_bytes(), part))
+            }
+            anywhere => pattern::matches(anywhere.as_bytes(), name.to_bytes()),
+        })
     }
 
     /// Copies what is in a directory into an empty one.
@@ -83,6 +161,9 @@ impl Copier {
                     .map_err(|error| fatal(&levels, &level.name, error))?;
                 continue;
             };
+            if self.is_excluded(&levels, &name) {
+                continue;
+            }
             match self.entry(&levels, root, &name, kind) {
                 Ok(None) => {}
                 Ok(Some(level)) => levels.push(level),
@@ -118,7 +199,7 @@ impl Copier {
             Ok(found) => found,
             // Something is mounted there, and below it is none of the project's files.
             Err(Errno::XDEV) if listed == FileType::Directory => {
-                rustix::fs::mkdirat(to, name, Mode::RWXU)?;
+                self.directory(to, name)?;
                 self.own(to, name)?;
                 return Ok(None);
             }
@@ -129,9 +210,7 @@ impl Copier {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
                 let left = list(found.as_fd())?;
-                rustix::fs::mkdirat(to, name, Mode::RWXU)?;
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                let made = rustix::fs::openat(to, name, flags, Mode::empty())?;
+                let made = self.directory(to, name)?;
                 copy_attributes(found.as_fd(), made.as_fd());
                 self.summary.entries += 1;
                 return Ok(Some(Level {
@@ -145,6 +224,7 @@ impl Copier {
             FileType::RegularFile => self.file(levels, root, &found, name, &stat)?,
             FileType::Symlink => {
                 let target = rustix::fs::readlinkat(&found, c"", Vec::new())?;
+                self.make_way(to, name)?;
                 rustix::fs::symlinkat(&target, to, name)?;
                 self.own(to, name)?;
                 rustix::fs::utimensat(to, name, &super::times(&stat), AtFlags::SYMLINK_NOFOLLOW)?;
@@ -178,20 +258,31 @@ impl Copier {
         {
             return Ok(());
         }
+        self.one_file(found, to, name, stat)?;
+        if stat.st_nlink > 1 && self.links.len() < LINKS {
+            self.links.insert(inode, path_of(levels, name));
+        }
+        Ok(())
+    }
+
+    fn one_file(
+        &mut self,
+        found: &OwnedFd,
+        to: BorrowedFd<'_>,
+        name: &CStr,
+        stat: &Stat,
+    ) -> io::Result<()> {
         // By way of the descriptor: it is this file and of this kind, whatever the name is now.
         let path = format!("/proc/self/fd/{}", found.as_raw_fd());
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let from = rustix::fs::openat(CWD, path.as_str(), flags, Mode::empty())?;
+        self.make_way(to, name)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let made = rustix::fs::openat(to, name, flags, Mode::RUSR | Mode::WUSR)?;
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         self.data(&from.into(), &made.try_clone()?.into(), size)?;
         copy_attributes(found.as_fd(), made.as_fd());
-        self.finish(made.as_fd(), stat)?;
-        if stat.st_nlink > 1 && self.links.len() < LINKS {
-            self.links.insert(inode, path_of(levels, name));
-        }
-        Ok(())
+        self.finish(made.as_fd(), stat)
     }
 
     /// Shares the blocks where the file system can, else has the kernel copy them.

@@ -3,20 +3,28 @@
 //! [`shared_root`] and [`Plan::for_spec`] decide, `assemble` carries out, `min run --explain`
 //! prints. Nothing else decides anything about a box's insides.
 
-use std::fmt;
+mod words;
+
 use std::path::PathBuf;
 
 use minimal_linux::fork::Network;
 use minimal_proto::spec::{NetworkMode, Rootfs, Workspace};
 use minimal_proto::{BoxId, BoxName, ByteString, Spec};
+use serde_json::json;
 
 use crate::etc::{self, Account};
-use crate::shown::{self, Shown};
+use crate::shown::{self, Patched, Shown};
+
+pub use words::explain;
 
 /// Where the workspace is in a box.
 pub const WORKBENCH: &str = "/workbench";
 /// The box user's home.
 pub const HOME: &str = "/home/box";
+/// Where the file of a box's params is.
+pub(crate) const PARAMS: &str = "/run/minimal";
+/// What that file is called.
+pub(crate) const PARAMS_NAME: &str = "params.json";
 /// Where programs are searched unless the spec says otherwise.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -55,6 +63,8 @@ pub enum Given {
     Repository(Workspace),
     /// The mount of this index in the spec.
     Mount(usize),
+    /// The directory with the file of the box's params.
+    Params,
 }
 
 /// What a box sees of the host in /sys: how many processors there are and how memory is laid out, by
@@ -244,6 +254,10 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// The host's directory behind [`Given::Root`], as far as it is known: below a home with `~`.
     pub rootfs: Option<PathBuf>,
+    /// What the file in [`Given::Params`] holds, if the box has params.
+    pub params: Option<String>,
+    /// What is copied into the box's own directories before its first life.
+    pub patches: Vec<Patched>,
     /// The host's directory behind [`Given::Project`].
     pub project: Option<PathBuf>,
     /// The host's directory behind [`Given::Repository`].
@@ -315,100 +329,24 @@ impl Plan {
             }
             steps.push(Step::Mount(mount.clone()));
         }
+        let params = (!spec.params.is_empty()).then(|| json!(spec.params).to_string());
+        steps.extend(params.iter().map(|_| Step::GiveAt(Given::Params, PARAMS.into())));
         let mut working_directory = PathBuf::from(WORKBENCH);
         if let Some(cwd) = &spec.execution.cwd {
             // An absolute path replaces the workspace, a relative one is below it.
             working_directory.push(cwd.as_os_str());
         }
         let workspace_required = spec.files.workspace_required;
-        Self { files, steps, rootfs, project, repository, workspace_required, working_directory }
-    }
-}
-
-impl fmt::Display for Step {
-    #[expect(clippy::too_many_lines, reason = "one line for each step")]
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::EmptyRoot => f.write_str("make an empty root directory in memory"),
-            Self::Directory(path) => write!(f, "make the directory /{path}"),
-            Self::HostDirectory(path) => write!(f, "show the host's /{path} read-only"),
-            Self::PublicCopy(path, _) => {
-                write!(f, "copy to /{path} what everybody may read in the host's")
-            }
-            Self::Accounts(path) => {
-                write!(f, "write to /{path} the users and groups that the box knows by name")
-            }
-            Self::File(path, ..) => write!(f, "write /{path}"),
-            Self::FileIfMissing(path, _) => write!(f, "write /{path}, if the host has none"),
-            Self::FileHeld(path) => write!(f, "put a file of the box's own over /{path}"),
-            Self::Memory(path, options) => write!(f, "mount memory at /{path} ({options})"),
-            Self::Device(name) => write!(f, "show the host's device /dev/{name}"),
-            Self::Link(target, path) => write!(f, "link /{path} to {target}"),
-            Self::SealRoot => f.write_str("make the root and all memory in it read-only"),
-            Self::CutOffMounts => f.write_str("cut the box's mounts off from the host's"),
-            Self::SharedRoot => f.write_str("take a copy of the root that all boxes share"),
-            Self::Terminals(path) => write!(f, "mount terminals of the box's own at /{path}"),
-            Self::Processes(path) => {
-                write!(f, "mount /{path}, which shows the box's processes only")
-            }
-            Self::NetworkInSys(path) => {
-                write!(f, "show the box's own network in /{path}, read-only, if the kernel allows it")
-            }
-            Self::SystemLayers => f.write_str(
-                "lay layers of the box's own over the root and the host's system directories, where boxes have \
-                 more users than one",
-            ),
-            Self::Give(Given::System(_), path) => {
-                write!(f, "lay a layer of the box's own over the host's /{path}")
-            }
-            Self::Give(Given::Project(kind), path) => {
-                write!(f, "show the project at /{path}: {}", in_words(*kind))
-            }
-            Self::Give(Given::Repository(kind), path) => {
-                write!(f, "show the project's repository at /{path}: {}", in_words(*kind))
-            }
-            Self::GiveAt(Given::Repository(kind), path) => {
-                let (path, kind) = (path.display(), in_words(*kind));
-                write!(f, "show the project's repository where it is, at {path}: {kind}")
-            }
-            Self::GiveAt(_, path) => write!(f, "give the box a directory at {}", path.display()),
-            Self::OwnRoot(path) => {
-                write!(
-                    f,
-                    "lay a layer of the box's own over {}, and enter it as the root in place of the host's \
-                     system, with all that is the box's own",
-                    path.display()
-                )
-            }
-            Self::LinkWorkspace(path) => {
-                write!(f, "link {} to the workspace, if nothing is there", path.display())
-            }
-            Self::GitFile(path) => {
-                write!(f, "say in the workspace that its repository is at {}", path.display())
-            }
-            Self::MakeRoom(path) => {
-                write!(f, "make a directory at {} for something to be there", path.display())
-            }
-            Self::MakeRoomFor(mount) => {
-                write!(f, "make room at {} for something to be there", mount.dest.display())
-            }
-            Self::Mount(mount) => write!(f, "{mount}"),
-            Self::Find(path) => write!(
-                f,
-                "find {} in the project, which is the host's own and gets no new place for a mount",
-                path.display()
-            ),
-            Self::Give(Given::Mount(_), path) => write!(f, "show something of the host's at /{path}"),
-            Self::Give(
-                Given::Workbench | Given::Home | Given::RootHome | Given::Tmp | Given::Root,
-                path,
-            ) => {
-                write!(f, "give the box a directory of its own, kept with its record, at /{path}")
-            }
-            Self::EnterRoot => f.write_str("enter the root and let go of the host's"),
-            Self::HostName(name) => write!(f, "call the host {name}"),
-            Self::Loopback => f.write_str("bring up loopback, the only network"),
-            Self::DropPrivileges => f.write_str("drop every capability and the means to gain any"),
+        Self {
+            files,
+            steps,
+            rootfs,
+            params,
+            patches: shown::patches(spec),
+            project,
+            repository,
+            workspace_required,
+            working_directory,
         }
     }
 }
@@ -418,53 +356,16 @@ fn is_root(user: &str) -> bool {
     user == "root" || user.parse() == Ok(0)
 }
 
-const fn in_words(workspace: Workspace) -> &'static str {
-    match workspace {
-        Workspace::None => "nothing of it",
-        Workspace::Overlay => "the box keeps its changes in a layer of its own",
-        Workspace::Copy => "as a copy of the box's own",
-        Workspace::Bind => "itself, read-write",
-    }
-}
-
-/// The plan in words, for `min run --explain`.
-#[must_use]
-pub fn explain(spec: &Spec, name: &BoxName) -> Vec<String> {
-    let plan = Plan::for_spec(spec, name);
-    let mut lines: Vec<String> =
-        shared_root().iter().map(|step| format!("once, for all boxes: {step}")).collect();
-    lines.push(format!(
-        "make namespaces of its own: {}",
-        network(spec.network.mode).namespaces().join(", ")
-    ));
-    lines.extend(blank(network(spec.network.mode)).iter().map(ToString::to_string));
-    lines.extend(plan.files.iter().map(|(path, contents)| match contents {
-        Contents::Text(text) if text.is_empty() => format!("leave its /{path} empty"),
-        Contents::Text(_) => format!("write the box's name to its /{path}"),
-        Contents::OfHost(host) => format!("write what the host's {host} holds to its /{path}"),
-    }));
-    lines.extend(plan.steps.iter().map(ToString::to_string));
-    if let Some(project) = &plan.project {
-        lines.push(format!("the project is {}", project.display()));
-    }
-    lines.extend(crate::limits::explain(&spec.machine));
-    let program = spec.execution.exec.first().map(|program| program.to_lossy()).unwrap_or_default();
-    lines.push(format!(
-        "as user {}, in {}, execute {program} with {} further arguments",
-        spec.execution.user,
-        plan.working_directory.display(),
-        spec.execution.exec.len().saturating_sub(1),
-    ));
-    lines
-}
-
 /// The environment every entrypoint starts from, before the spec's own variables.
 #[must_use]
 pub(crate) fn base_environment(
     id: BoxId,
     name: &BoxName,
     account: &Account,
+    has_params: bool,
 ) -> Vec<(String, String)> {
+    let params =
+        has_params.then(|| ("MINIMAL_PARAMS_FILE".to_owned(), format!("{PARAMS}/{PARAMS_NAME}")));
     [
         ("HOME", account.home.as_str()),
         ("LANG", "C.UTF-8"),
@@ -476,7 +377,9 @@ pub(crate) fn base_environment(
         ("USER", &account.name),
     ]
     .map(|(key, value)| (key.to_owned(), value.to_owned()))
-    .to_vec()
+    .into_iter()
+    .chain(params)
+    .collect()
 }
 
 #[cfg(test)]
