@@ -42,7 +42,7 @@ pub fn hint(program: &OsStr, path: Option<&OsStr>, home: &Path) -> Option<String
 
 /// What has to come along for a directory of programs: most often all that is installed beside it. Of a
 /// place that many share only the directory itself.
-fn whole(below: &Path) -> PathBuf {
+pub(crate) fn whole(below: &Path) -> PathBuf {
     let mut parts = below.components();
     match parts.next() {
         Some(first) if first.as_os_str() != ".local" && first.as_os_str() != ".config" => {

@@ -24,6 +24,7 @@ pub mod env;
 pub mod error;
 pub mod exit;
 pub mod home_program;
+pub mod init;
 pub mod output;
 pub mod project;
 pub mod project_file;

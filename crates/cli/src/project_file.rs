@@ -77,7 +77,7 @@ pub fn load(
 }
 
 /// Relative to where the caller is, if it is there or below.
-fn shown(file: &Path) -> String {
+pub(crate) fn shown(file: &Path) -> String {
     let here = std::env::current_dir().ok();
     let below = here.as_deref().and_then(|here| file.strip_prefix(here).ok());
     below.unwrap_or(file).display().to_string()
@@ -120,7 +120,7 @@ pub(crate) fn read(path: &Path) -> Result<String, String> {
 }
 
 /// Everything that is wrong with a file.
-fn failure(problems: &Problems) -> Failure {
+pub(crate) fn failure(problems: &Problems) -> Failure {
     let list: Vec<Value> = problems.iter().map(problem).collect();
     // What the command line alone has got wrong is a mistake of usage, not of a file.
     let in_file = problems.iter().any(|it| {

@@ -11,9 +11,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub use options::{
     AttachArgs, BoxOptions, EndingArgs, EventsArgs, ExecArgs, ExecOption, ExecsArgs, HostStopArgs,
-    KillArgs, ListArgs, LogsArgs, NetworkArg, OneBox, RemoveArgs, RestartArg, ResumeArgs, RunArgs,
-    RunnerConnectArgs, RunnerStatusArgs, Shell, ShellArgs, ShowArgs, Since, SomeBoxes, SpecArgs,
-    StartArgs, StopArgs, StreamArg, WaitArgs, WorkspaceArg,
+    InitArgs, KillArgs, ListArgs, LogsArgs, NetworkArg, OneBox, RemoveArgs, RestartArg, ResumeArgs,
+    RunArgs, RunnerConnectArgs, RunnerStatusArgs, Shell, ShellArgs, ShowArgs, Since, SomeBoxes,
+    SpecArgs, StartArgs, StopArgs, StreamArg, WaitArgs, WorkspaceArg,
 };
 
 /// Runs commands in isolated boxes that outlive whoever started them, and tells how they ended.
@@ -184,6 +184,8 @@ pub enum Command {
         #[command(subcommand)]
         verb: TypeVerb,
     },
+    /// Write a minimal.toml for the project, or add an entry to the one there is
+    Init(InitArgs),
     /// The daemon and its machine
     #[command(visible_alias = "hosts", subcommand_required = true, arg_required_else_help = true)]
     Host {

@@ -46,6 +46,17 @@ pub struct RunnerStatusArgs {
     pub name: Option<RunnerName>,
 }
 
+/// Options of `min init`.
+#[derive(Debug, Args)]
+pub struct InitArgs {
+    /// Only this entry; without it what the project seems to need
+    #[arg(value_name = "ENTRY")]
+    pub entry: Option<BoxName>,
+    /// The entry's type, as `min type list` has them; without it task
+    #[arg(long = "type", value_name = "TYPE", requires = "entry")]
+    pub box_type: Option<String>,
+}
+
 /// What a box that is made can be given.
 #[derive(Clone, Debug, Default, Args)]
 pub struct BoxOptions {

@@ -8,6 +8,7 @@ mod events;
 mod exec;
 mod execs;
 mod host;
+mod init;
 mod kill;
 mod list;
 mod logs;
@@ -138,6 +139,7 @@ pub async fn dispatch(
             runner::connect(context, &args).await
         }
         Command::Runner { verb: RunnerVerb::Status(args) } => runner::status(context, &args),
+        Command::Init(args) => init::run(context, &args),
         Command::Doctor => doctor::run(context).await,
         Command::Version => version::run(context).await,
         Command::BoxNames => box_names::run(context).await,

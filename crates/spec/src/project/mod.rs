@@ -104,6 +104,12 @@ impl Project {
         builtin.chain(self.types.values().cloned()).collect()
     }
 
+    /// The built-in type that a type is or is derived from.
+    #[must_use]
+    pub fn root_of(&self, name: &str) -> Option<Builtin> {
+        self.chain(name).iter().rev().find_map(|info| Builtin::from_word(&info.name))
+    }
+
     /// From a type's root to itself.
     pub(crate) fn chain(&self, name: &str) -> Vec<TypeInfo> {
         let mut chain = Vec::new();

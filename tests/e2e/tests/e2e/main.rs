@@ -58,6 +58,8 @@ mod heavy;
 #[cfg(test)]
 mod host_directories;
 #[cfg(test)]
+mod init;
+#[cfg(test)]
 mod input;
 #[cfg(test)]
 mod install;
