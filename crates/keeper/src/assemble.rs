@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Uid};
 use rustix::thread::CapabilitySet;
 
 use crate::etc;
-use crate::plan::{Given, HOST_DIRECTORIES, Step, WORKBENCH};
+use crate::plan::{Given, HOME, HOST_DIRECTORIES, Step, WORKBENCH};
 use crate::room;
 use crate::shown::Shown;
 use crate::system_lowers::ROOT;
@@ -143,6 +143,7 @@ impl Assembly {
             Step::OwnRoot(_) => self.given_root(),
             Step::MakeRoom(path) => self.make_room(path, room::End::Directory),
             Step::LinkWorkspace(path) => self.make_room(path, room::End::Link(WORKBENCH)),
+            Step::LinkHome(path) => self.make_room(Path::new(path), room::End::Link(HOME)),
             Step::GiveAt(given, path) => self.give_at(*given, path),
             Step::GitFile(path) => self.git_file(path),
             Step::MakeRoomFor(mount) => self.make_room_for(mount),

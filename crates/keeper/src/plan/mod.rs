@@ -8,7 +8,7 @@ mod words;
 use std::path::PathBuf;
 
 use minimal_linux::fork::Network;
-use minimal_proto::spec::{NetworkMode, Rootfs, Workspace};
+use minimal_proto::spec::{Builtin, NetworkMode, Rootfs, Workspace};
 use minimal_proto::{BoxId, BoxName, ByteString, Spec};
 use serde_json::json;
 
@@ -25,6 +25,8 @@ pub const HOME: &str = "/home/box";
 pub(crate) const PARAMS: &str = "/run/minimal";
 /// What that file is called.
 pub(crate) const PARAMS_NAME: &str = "params.json";
+/// Where hubs believe the home of a sandbox to be (`docs/reference/runner-protocol.md`).
+const HOME_OF_HUBS: &str = "/home/sprite";
 /// Where programs are searched unless the spec says otherwise.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -130,6 +132,8 @@ pub enum Step {
     OwnRoot(PathBuf),
     /// A link to the workspace from where the project is on the host.
     LinkWorkspace(PathBuf),
+    /// A link to the home, for who knows it by another name.
+    LinkHome(&'static str),
     /// As [`Step::Give`], where the host has it.
     GiveAt(Given, PathBuf),
     /// Room for a mount, of the kind that it needs.
@@ -303,6 +307,9 @@ impl Plan {
             // is as well, and git believes it.
             steps.push(Step::MakeRoom(repository.clone()));
             steps.push(Step::LinkWorkspace(project.clone()));
+        }
+        if spec.identity.box_type.root() == Builtin::Sandbox {
+            steps.push(Step::LinkHome(HOME_OF_HUBS));
         }
         let mounts = shown::mounts(spec);
         // Where the box may write itself, room is made when the mount is.

@@ -70,6 +70,7 @@ impl fmt::Display for Step {
             Self::LinkWorkspace(path) => {
                 write!(f, "link {} to the workspace, if nothing is there", path.display())
             }
+            Self::LinkHome(path) => write!(f, "link {path} to the home"),
             Self::GitFile(path) => {
                 write!(f, "say in the workspace that its repository is at {}", path.display())
             }

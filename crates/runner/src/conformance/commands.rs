@@ -94,9 +94,17 @@ pub(super) async fn spawn_code<S: Sandbox>(trial: &Trial<'_, S>) -> Held {
 
 pub(super) async fn signal<S: Sandbox>(trial: &Trial<'_, S>) -> Held {
     let (.., mut stream) = start(trial, &trial.fixtures.killed, SpawnOptions::default()).await?;
-    same("the terminal", all(&mut stream).await?.2, exit(143))?;
-    let (_, code) = run(trial, &trial.fixtures.killed, ExecOptions::default()).await?;
-    same("exec's code", code.get(), 143)
+    let spawned = match all(&mut stream).await?.2 {
+        Terminal::Exit(code) => code,
+        fault @ Terminal::Fault(_) => return Err(format!("the terminal is {fault:?}")),
+    };
+    let (_, executed) = run(trial, &trial.fixtures.killed, ExecOptions::default()).await?;
+    for code in [spawned, executed] {
+        same("the code", code.get(), 143)?;
+        // Not every provider tells it.
+        same("the signal", code.signal().unwrap_or(15), 15)?;
+    }
+    Ok(())
 }
 
 pub(super) async fn spawn_stderr<S: Sandbox>(trial: &Trial<'_, S>) -> Held {

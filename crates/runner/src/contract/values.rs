@@ -44,6 +44,8 @@ pub struct Session {
     pub created_at: Option<String>,
     /// When it last printed or read, if that is known.
     pub last_activity_at: Option<String>,
+    /// Whether it is over, however it ended. A hub is not told of an end without a code.
+    pub has_ended: bool,
     /// Its code, if it has ended and the code is known.
     pub exit_code: Option<ExitCode>,
 }

@@ -134,9 +134,14 @@ impl FakeSandbox {
             printed.pop();
         }
         let end = match end {
-            End::Code(143) if self.lies(Rule::SignalIsTold) => End::Code(15),
-            End::Code(3) if self.lies(Rule::FailureIsData) || self.lies(Rule::SpawnTells) => {
-                End::Code(1)
+            End::Code(code) if code.get() == 143 && self.lies(Rule::SignalIsTold) => {
+                End::Code(ExitCode::as_told(15))
+            }
+            End::Code(code)
+                if code.get() == 3
+                    && (self.lies(Rule::FailureIsData) || self.lies(Rule::SpawnTells)) =>
+            {
+                End::Code(ExitCode::as_told(1))
             }
             end => end,
         };
@@ -267,18 +272,18 @@ impl Sandbox for FakeSandbox {
         let code = match end {
             End::Code(code) => code,
             // An exec has no input, so that whoever echoes it ends.
-            End::Stay => 0,
+            End::Stay => ExitCode::as_told(0),
             End::Hang if options.timeout_ms.is_some() => match self.lies(Rule::TimeoutEnds) {
-                true => 137,
-                false => 124,
+                true => ExitCode::as_told(137),
+                false => ExitCode::as_told(124),
             },
             End::Hang => std::future::pending().await,
-            End::Lost if self.lies(Rule::LostExecIsNoExit) => 0,
+            End::Lost if self.lies(Rule::LostExecIsNoExit) => ExitCode::as_told(0),
             End::Lost => {
                 return Err(SandboxError::Unavailable(Unavailable::ClosedBeforeExit));
             }
         };
-        Ok((output, ExitCode::as_told(code)))
+        Ok((output, code))
     }
 
     async fn spawn(
@@ -301,7 +306,7 @@ impl Sandbox for FakeSandbox {
             session.print(output, bytes);
         }
         match end {
-            End::Code(code) => session.end(Terminal::Exit(ExitCode::as_told(code))),
+            End::Code(code) => session.end(Terminal::Exit(code)),
             End::Lost if self.lies(Rule::LostIsNoExit) => {
                 session.end(Terminal::Exit(ExitCode::as_told(0)));
             }

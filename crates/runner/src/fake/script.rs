@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::wire::{CHUNK_MAX, Output};
+use crate::wire::{CHUNK_MAX, ExitCode, Output};
 
 /// How a script ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// With this code.
-    Code(i32),
+    Code(ExitCode),
     /// It goes on, and echoes its input until that ends.
     Stay,
     /// It goes on for ever.
@@ -37,8 +37,8 @@ pub(super) fn run(script: &[String], around: &Surroundings) -> (Vec<(Output, Vec
                 printed.push((Output::Stderr, rest.as_bytes().to_vec()));
                 continue;
             }
-            ("exit", Ok(code)) => End::Code(code),
-            ("signal", Ok(signal)) => End::Code(128 + signal),
+            ("exit", Ok(code)) => End::Code(ExitCode::as_told(code)),
+            ("signal", Ok(signal)) => End::Code(ExitCode::as_told(128 + signal).by_signal(signal)),
             ("stay", _) => End::Stay,
             ("hang", _) => End::Hang,
             ("drop", _) => End::Lost,
@@ -51,13 +51,13 @@ pub(super) fn run(script: &[String], around: &Surroundings) -> (Vec<(Output, Vec
                 None => {
                     let words = format!("{instruction}: no such instruction, or nothing there\n");
                     printed.push((Output::Stderr, words.into_bytes()));
-                    End::Code(127)
+                    End::Code(ExitCode::as_told(127))
                 }
             },
         };
         return (printed, end);
     }
-    (printed, End::Code(0))
+    (printed, End::Code(ExitCode::as_told(0)))
 }
 
 /// What an instruction prints.

@@ -89,6 +89,7 @@ impl FakeSession {
             command: self.command.clone(),
             created_at: None,
             last_activity_at: None,
+            has_ended: self.ended.is_some(),
             exit_code: match self.ended {
                 Some(Terminal::Exit(code)) => Some(code),
                 Some(Terminal::Fault(_)) | None => None,

@@ -98,7 +98,7 @@ impl Routes {
                 // Its last listener may have been among those who have left.
                 return self.detach_if_unheard(session_id);
             }
-            StreamKind::Exit { code, .. } => Terminal::Exit(code),
+            StreamKind::Exit(code) => Terminal::Exit(code),
             StreamKind::ExitWithoutCode => Terminal::Fault(StreamFault::ExitUnknown),
         };
         // An end of a replay is one subscriber's own.

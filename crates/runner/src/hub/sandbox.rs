@@ -23,6 +23,7 @@ const EXEC_MORE: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub struct RunnerSandbox {
     connection: Connection,
+    suspends: bool,
 }
 
 /// A command behind a runner.
@@ -37,7 +38,14 @@ impl RunnerSandbox {
     /// The sandboxes behind a connection.
     #[must_use]
     pub const fn new(connection: Connection) -> Self {
-        Self { connection }
+        Self { connection, suspends: true }
+    }
+
+    /// The same, of a runner whose host is known to have no way to suspend: the protocol cannot say
+    /// so beforehand, and that runner answers `not_supported`.
+    #[must_use]
+    pub fn without_suspend(self) -> Self {
+        Self { suspends: false, ..self }
     }
 
     async fn ask(&self, op: Op) -> Answer<serde_json::Map<String, Value>> {
@@ -78,7 +86,11 @@ impl Sandbox for RunnerSandbox {
     }
 
     fn capabilities(&self) -> BTreeSet<Capability> {
-        BTreeSet::from([Capability::Suspend, Capability::Attach])
+        let mut offered = BTreeSet::from([Capability::Attach]);
+        if self.suspends {
+            offered.insert(Capability::Suspend);
+        }
+        offered
     }
 
     async fn create(&self, name: &str) -> Answer<Handle> {
@@ -218,6 +230,7 @@ fn row(row: &Value) -> Option<Session> {
         command: text("command").unwrap_or_default(),
         created_at: text("created_at"),
         last_activity_at: text("last_activity_at"),
+        has_ended: Results::read_exit_code(row).is_some(),
         exit_code: Results::read_exit_code(row),
     })
 }

@@ -54,7 +54,7 @@ impl LocalSandbox {
             .map(|(name, value)| (name.clone(), ByteString::from(value.as_str())))
             .collect();
         let command = ExecCommand {
-            argv: argv.map(|word| ByteString::from(word.replace(HOME_OF_HUBS, HOME))).collect(),
+            argv: argv.map(|word| ByteString::from(word.as_str())).collect(),
             cwd: Some(home_path(line.dir.as_deref().unwrap_or_default()).into()),
             user: None,
             variables: values.keys().cloned().collect(),
@@ -187,7 +187,13 @@ pub(super) fn code_of(ending: &Ending) -> Option<ExitCode> {
     match ending.reason() {
         Reason::Lost => None,
         Reason::StartFailed => Some(ExitCode::as_told(127)),
-        _ => Some(ExitCode::as_told(ending.shell_status().into())),
+        _ => {
+            let code = ExitCode::as_told(ending.shell_status().into());
+            Some(match ending.signal() {
+                Some(signal) => code.by_signal(signal.number()),
+                None => code,
+            })
+        }
     }
 }
 

@@ -29,6 +29,8 @@ pub struct LocalSandbox {
     client: Client,
     /// The runner whose sandboxes these are; none: those that are no runner's.
     runner: Option<String>,
+    /// Whether this host can have boxes stand still.
+    can_pause: bool,
     /// Who writes the input of which session: one for each, whoever asks.
     writers: Arc<Mutex<BTreeMap<ExecId, Arc<Writer>>>>,
 }
@@ -37,14 +39,21 @@ impl LocalSandbox {
     /// The boxes of the daemon that `client` reaches.
     #[must_use]
     pub fn new(client: Client) -> Self {
-        Self { client, runner: None, writers: Arc::default() }
+        Self { client, runner: None, can_pause: false, writers: Arc::default() }
+    }
+
+    /// The same, on a host where boxes can stand still (the `freezer` of a box's enforcement): what is
+    /// not said to be possible is not offered to a hub.
+    #[must_use]
+    pub fn can_pause(self, can_pause: bool) -> Self {
+        Self { can_pause, ..self }
     }
 
     /// Those of the runner of this name: what one runner makes no other sees, since another hub may
     /// be behind it.
     #[must_use]
     pub fn of_runner(client: Client, runner: impl Into<String>) -> Self {
-        Self { client, runner: Some(runner.into()), writers: Arc::default() }
+        Self { client, runner: Some(runner.into()), can_pause: false, writers: Arc::default() }
     }
 }
 

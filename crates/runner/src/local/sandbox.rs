@@ -37,7 +37,11 @@ impl Sandbox for LocalSandbox {
     }
 
     fn capabilities(&self) -> BTreeSet<Capability> {
-        BTreeSet::from([Capability::Attach, Capability::TerminateSession])
+        let mut offered = BTreeSet::from([Capability::Attach, Capability::TerminateSession]);
+        if self.can_pause {
+            offered.insert(Capability::Suspend);
+        }
+        offered
     }
 
     async fn create(&self, name: &str) -> Answer<Handle> {
@@ -52,6 +56,7 @@ impl Sandbox for LocalSandbox {
     async fn get(&self, handle: &Handle) -> Answer<Info> {
         let record = self.find(&handle.name).await?;
         let status = match record.ending {
+            None if record.paused => Status::Suspended,
             None => Status::Running,
             Some(_) => Status::Unknown,
         };
@@ -74,6 +79,23 @@ impl Sandbox for LocalSandbox {
 
     async fn list_all_names(&self) -> Answer<BTreeSet<String>> {
         self.names().await
+    }
+
+    async fn suspend(&self, handle: &Handle) -> Answer<()> {
+        if !self.can_pause {
+            return Err(SandboxError::NotSupported);
+        }
+        let id = self.running(&handle.name).await?.id;
+        self.client.pause(id).await.map(|_| ()).map_err(|error| error_of(&error))
+    }
+
+    async fn resume(&self, handle: &Handle) -> Answer<Handle> {
+        if !self.can_pause {
+            return Err(SandboxError::NotSupported);
+        }
+        let id = self.running(&handle.name).await?.id;
+        let resumed = self.client.unpause(id).await;
+        resumed.map(|_| self.handle(&handle.name)).map_err(|error| error_of(&error))
     }
 
     async fn write_file(
@@ -195,6 +217,7 @@ fn row(exec: &ExecRecord) -> Session {
         command: words.join(" "),
         created_at: Some(exec.created_at.to_string()),
         last_activity_at: exec.ended_at.map(|at| at.to_string()),
+        has_ended: exec.ending.is_some(),
         exit_code: exec.ending.as_ref().and_then(code_of),
     }
 }

@@ -70,6 +70,9 @@ fn row(session: &Session) -> Value {
     });
     if let Some(code) = session.exit_code {
         row["exit_code"] = code.get().into();
+        if let Some(signal) = code.signal() {
+            row["signal"] = signal.into();
+        }
     }
     row
 }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Sessions are the provider's and outlive the socket. What this end keeps beyond one connection is
-//! which sessions are over without anybody knowing how they ended.
+//! of which sessions it has lost sight, so that whoever attaches again is not told so twice.
 
 mod answers;
 mod input;
@@ -76,7 +76,7 @@ impl<S: Sandbox + 'static> Runner<S> {
         link::drive(socket, leave, |request, link| self.take(request, link, &sessions)).await
     }
 
-    /// Sessions that are over, and nobody knows how: never told as an exit.
+    /// Sessions whose end this runner could not tell: never told as an exit.
     fn unknown(&self) -> MutexGuard<'_, BTreeSet<Key>> {
         self.unknown.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -113,9 +113,7 @@ impl<S: Sandbox + 'static> SessionTask<S> {
     }
 
     async fn attach(&mut self, id: u64) -> Result<(), SandboxError> {
-        if self.runner.unknown().contains(&self.key) {
-            return Err(SandboxError::Unavailable(Unavailable::ExitUnknown));
-        }
+        self.is_not_unknown().await?;
         let attached = self.runner.sandbox.attach(&self.handle, &self.key.1).await;
         let (command, stream) = attached?;
         if self.input.is_none() {
@@ -130,6 +128,21 @@ impl<S: Sandbox + 'static> SessionTask<S> {
                 self.replay(id, stream, sent).await;
             }
         }
+        Ok(())
+    }
+
+    /// An end that was lost from sight may be known by now, or not have come: the provider is asked.
+    async fn is_not_unknown(&self) -> Result<(), SandboxError> {
+        if !self.runner.unknown().contains(&self.key) {
+            return Ok(());
+        }
+        let sessions = self.runner.sandbox.list_sessions(&self.handle).await?;
+        let session = sessions.into_iter().find(|session| session.id == self.key.1);
+        let session = session.ok_or(SandboxError::NotFound)?;
+        if session.has_ended && session.exit_code.is_none() {
+            return Err(SandboxError::Unavailable(Unavailable::ExitUnknown));
+        }
+        self.runner.unknown().remove(&self.key);
         Ok(())
     }
 
@@ -173,7 +186,7 @@ impl<S: Sandbox + 'static> SessionTask<S> {
             }
             Event::Terminal(Terminal::Exit(code)) => {
                 self.heard = None;
-                self.frame(StreamKind::Exit { code, signal: None }, only).await;
+                self.frame(StreamKind::Exit(code), only).await;
             }
             Event::Terminal(Terminal::Fault(_)) => self.lose().await,
         }

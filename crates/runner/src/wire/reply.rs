@@ -110,7 +110,11 @@ impl Results {
     /// Of `exec`.
     #[must_use]
     pub fn exec(output: &[u8], code: ExitCode) -> Map<String, Value> {
-        object(json!({"output": data::encode(output), "code": code.get()}))
+        let mut result = object(json!({"output": data::encode(output), "code": code.get()}));
+        if let Some(signal) = code.signal() {
+            result.insert("signal".to_owned(), signal.into());
+        }
+        result
     }
 
     /// Reads the result of `exec`. Output that is not base64 is taken as it is. `None` if the output
@@ -119,7 +123,7 @@ impl Results {
     pub fn read_exec(result: &Map<String, Value>) -> Option<(Vec<u8>, ExitCode)> {
         let output = result.get("output")?.as_str()?;
         let output = data::decode(output).unwrap_or_else(|| output.as_bytes().to_vec());
-        Some((output, read_code(result.get("code"))?))
+        Some((output, read_code(result, "code")?))
     }
 
     /// Of `spawn` and `attach`.
@@ -137,7 +141,7 @@ impl Results {
     /// Reads the code of a row of `list_sessions`; `None` if it has none.
     #[must_use]
     pub fn read_exit_code(row: &Value) -> Option<ExitCode> {
-        read_code(row.get("exit_code"))
+        read_code(row.as_object()?, "exit_code")
     }
 
     /// Of `list`.
@@ -154,9 +158,15 @@ impl Results {
     }
 }
 
-/// A code that is there and is a whole number; everything else is none.
-pub(super) fn read_code(value: Option<&Value>) -> Option<ExitCode> {
-    value?.as_i64().and_then(|code| i32::try_from(code).ok()).map(ExitCode::as_told)
+/// A code that is there and is a whole number; everything else is none. What is no signal's number is
+/// left aside: the code stands without it.
+pub(super) fn read_code(object: &Map<String, Value>, field: &str) -> Option<ExitCode> {
+    let number = |field: &str| object.get(field)?.as_i64().and_then(|it| i32::try_from(it).ok());
+    let code = ExitCode::as_told(number(field)?);
+    Some(match number("signal").filter(|signal| (1..=64).contains(signal)) {
+        Some(signal) => code.by_signal(signal),
+        None => code,
+    })
 }
 
 fn object(value: Value) -> Map<String, Value> {

@@ -21,13 +21,9 @@ pub struct StreamFrame {
 pub enum StreamKind {
     /// Bytes.
     Output(Output, Vec<u8>),
-    /// The last frame of a session: its command ended.
-    Exit {
-        /// 128 + n if signal n ended it.
-        code: ExitCode,
-        /// The number of the signal that ended it. An addition of ours that peers leave aside.
-        signal: Option<i32>,
-    },
+    /// The last frame of a session: its command ended. The number of the signal that ended it is an
+    /// addition of ours that peers leave aside.
+    Exit(ExitCode),
     /// An exit frame without a code: the session is over, and nobody knows how it ended.
     ExitWithoutCode,
 }
@@ -62,11 +58,11 @@ impl StreamFrame {
                 "session_id": self.session_id,
                 "data": data::encode(bytes),
             }),
-            StreamKind::Exit { code, signal } => {
+            StreamKind::Exit(code) => {
                 let mut value =
                     json!({"stream": "exit", "session_id": self.session_id, "code": code.get()});
-                if let Some(signal) = signal {
-                    value["signal"] = (*signal).into();
+                if let Some(signal) = code.signal() {
+                    value["signal"] = signal.into();
                 }
                 value
             }

@@ -153,7 +153,7 @@ proptest! {
     ) {
         let object = Value::Object(fields.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect());
         drop(Request::read(&object.to_string()));
-        if let ToHub::Stream(StreamFrame { kind: StreamKind::Exit { code, .. }, .. }) = to_hub(&object) {
+        if let ToHub::Stream(StreamFrame { kind: StreamKind::Exit(code), .. }) = to_hub(&object) {
             prop_assert_eq!(object["code"].as_i64(), Some(i64::from(code.get())));
         }
     }

@@ -61,13 +61,7 @@ fn stream(object: &Map<String, Value>) -> Option<StreamFrame> {
     let kind = match object.get("stream")?.as_str()? {
         "stdout" => StreamKind::Output(Output::Stdout, bytes(object)),
         "stderr" => StreamKind::Output(Output::Stderr, bytes(object)),
-        "exit" => match read_code(object.get("code")) {
-            Some(code) => {
-                let signal = object.get("signal").and_then(Value::as_i64);
-                StreamKind::Exit { code, signal: signal.and_then(|it| i32::try_from(it).ok()) }
-            }
-            None => StreamKind::ExitWithoutCode,
-        },
+        "exit" => read_code(object, "code").map_or(StreamKind::ExitWithoutCode, StreamKind::Exit),
         _ => return None,
     };
     Some(StreamFrame { session_id, replay_for, kind })

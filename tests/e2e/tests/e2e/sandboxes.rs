@@ -24,6 +24,7 @@ fn sh(script: &str) -> CommandLine {
 
 struct Boxes<'a> {
     env: &'a TestEnv,
+    can_pause: bool,
     names: AtomicU32,
 }
 
@@ -32,11 +33,19 @@ fn local(env: &TestEnv) -> LocalSandbox {
     LocalSandbox::new(Client::new(Arc::new(SocketConnector::new(socket))))
 }
 
+/// Whether boxes of this user can stand still here.
+pub(crate) fn can_pause(env: &TestEnv) -> bool {
+    let id = env.detached("sleep 86404");
+    let freezer = env.show(&id)["enforcement"]["freezer"].is_string();
+    env.min(["rm", "--force", &id]).run().assert_code(0);
+    freezer
+}
+
 impl Kit for Boxes<'_> {
     type Sandbox = LocalSandbox;
 
     async fn fresh(&self) -> LocalSandbox {
-        local(self.env)
+        local(self.env).can_pause(self.can_pause)
     }
 
     fn name(&self) -> String {
@@ -46,23 +55,28 @@ impl Kit for Boxes<'_> {
     }
 
     fn fixtures(&self) -> Fixtures {
-        Fixtures {
-            hello: command(&["echo", "hello"]),
-            fail: sh("echo oops; exit 3"),
-            killed: sh("kill -TERM $$"),
-            both: sh("echo out; echo err >&2"),
-            stay: sh("echo ready; sed -u 's/^/echo:/'"),
-            much: (
-                command(&["perl", "-e", "print join('', map { chr } 0..250) x 12000"]),
-                251 * 12_000,
-            ),
-            hang: command(&["sleep", "86401"]),
-            env: sh("echo \"$CONFORMANCE\""),
-            dir: command(&["pwd"]),
-            cat: command(&["cat", "a/b/file"]),
-            mode: command(&["stat", "-c", "%a", "a/b/file"]),
-            lost: None,
-        }
+        fixtures()
+    }
+}
+
+/// Commands that behave as the suite wants, in a box.
+pub(crate) fn fixtures() -> Fixtures {
+    Fixtures {
+        hello: command(&["echo", "hello"]),
+        fail: sh("echo oops; exit 3"),
+        killed: sh("kill -TERM $$"),
+        both: sh("echo out; echo err >&2"),
+        stay: sh("echo ready; sed -u 's/^/echo:/'"),
+        much: (
+            command(&["perl", "-e", "print join('', map { chr } 0..250) x 12000"]),
+            251 * 12_000,
+        ),
+        hang: command(&["sleep", "86401"]),
+        env: sh("echo \"$CONFORMANCE\""),
+        dir: command(&["pwd"]),
+        cat: command(&["cat", "a/b/file"]),
+        mode: command(&["stat", "-c", "%a", "a/b/file"]),
+        lost: None,
     }
 }
 
@@ -77,7 +91,7 @@ fn boxes_keep_every_rule() {
         return;
     }
     env.min(["host", "show"]).run().assert_code(0);
-    let kit = Boxes { env: &env, names: AtomicU32::new(0) };
+    let kit = Boxes { env: &env, can_pause: can_pause(&env), names: AtomicU32::new(0) };
     block_on(async { assert_eq!(suite(&kit).await, []) });
 }
 

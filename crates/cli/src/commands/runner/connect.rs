@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::time::{Duration, SystemTime};
 
+use minimal_linux::cgroup::{self, Controller};
 use minimal_proto::{ErrorCode, Timestamp};
 use minimal_runner::dial::{DialError, Dialer, Identity, RETRY, Report, TokenFile, keep_connected};
 use minimal_runner::local::LocalSandbox;
@@ -41,7 +42,9 @@ pub(in super::super) async fn run(
         root: state_dir.to_string_lossy().into_owned(),
     };
     let dialer = Dialer { hub: args.hub.clone(), identity, token };
-    let runner = Runner::new(LocalSandbox::of_runner(client, args.name.as_str()));
+    let can_pause = cgroup::find(Controller::Freezer).is_ok();
+    let sandbox = LocalSandbox::of_runner(client, args.name.as_str()).can_pause(can_pause);
+    let runner = Runner::new(sandbox);
     let mut teller = Teller::new(context.printer, place, args);
     let kept = keep_connected(&runner, &dialer, &RETRY, asked.any(), |report| teller.told(&report));
     let kept = kept.await;

@@ -4,5 +4,6 @@ mod many_boxes;
 mod many_execs_of_a_keeper;
 mod many_files;
 mod own_pace;
+mod runner_cuts;
 mod soak;
 mod throughput;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use minimal_testkit::{LIMIT, TestEnv, for_each_user, wait_until};
+use minimal_testkit::{Dice, LIMIT, TestEnv, for_each_user, wait_until};
 
 /// Says for how long, in seconds; without it, a minute.
 const SECONDS: &str = "MIN_SOAK_SECONDS";
@@ -12,22 +12,6 @@ const SEED: &str = "MIN_SOAK_SEED";
 
 /// Clients at the same time.
 const CLIENTS: u64 = 8;
-
-/// A small generator of numbers that repeats itself for the same seed (xorshift64*).
-struct Dice(u64);
-
-impl Dice {
-    fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % limit
-    }
-}
 
 /// One command and what it must return.
 fn step(env: &TestEnv, dice: &mut Dice, name: &str) {

@@ -111,7 +111,7 @@ fn encryption_is_with_whom_this_machine_trusts() {
 
         let runner = env.min(words).env("SSL_CERT_FILE", &trusted).spawn();
         let stream = acceptor.accept(hub.tcp().await).await.unwrap();
-        let connected = hub::serve(stream).await;
+        let connected = hub::serve(stream).await.unwrap();
         assert_eq!(connected.sandbox.list_all_names().await.unwrap().len(), 0);
         runner.signal(Signal::TERM);
         runner.wait().assert_code(0);

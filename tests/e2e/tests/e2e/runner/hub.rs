@@ -8,6 +8,7 @@ use minimal_testkit::{LIMIT, Running, TestEnv};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::Error;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 
 /// What its runners show.
@@ -57,15 +58,23 @@ impl Hub {
         timeout(LIMIT, self.listener.accept()).await.expect("a runner dials").unwrap().0
     }
 
+    /// The next connection, however long it takes.
+    pub(crate) async fn accept(&self) -> TcpStream {
+        self.listener.accept().await.unwrap().0
+    }
+
     /// The next runner.
     pub(crate) async fn runner(&self) -> Connected {
-        serve(self.tcp().await).await
+        serve(self.tcp().await).await.unwrap()
     }
 }
 
 /// Accepts a runner on a connection.
+///
+/// # Errors
+/// The connection broke before it was one.
 #[expect(clippy::result_large_err, reason = "the callback's type is the library's")]
-pub(crate) async fn serve<T>(stream: T) -> Connected
+pub(crate) async fn serve<T>(stream: T) -> Result<Connected, Error>
 where
     T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
 {
@@ -78,11 +87,11 @@ where
     };
     let config = Some(minimal_runner::socket::config());
     let socket = tokio_tungstenite::accept_hdr_async_with_config(stream, note, config);
-    let socket = timeout(LIMIT, socket).await.expect("a runner asks for an upgrade").unwrap();
+    let socket = timeout(LIMIT, socket).await.expect("a runner asks for an upgrade")?;
     let (connection, serving) = Connection::serve(socket);
     let asked = asked.lock().unwrap().take().expect("it was noted before the upgrade");
     let sandbox = RunnerSandbox::new(connection);
-    Connected { sandbox, asked, serving: tokio::spawn(serving) }
+    Ok(Connected { sandbox, asked, serving: tokio::spawn(serving) })
 }
 
 /// The hub's token in a file of the scenario's.

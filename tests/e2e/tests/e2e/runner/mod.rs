@@ -1,18 +1,22 @@
 //! `min runner`: this machine's boxes, served to a hub that the scenario plays.
 
 mod answers;
-mod hub;
+pub(crate) mod hub;
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use minimal_runner::conformance::{Fixtures, Kit, suite};
 use minimal_runner::contract::{
-    ExecOptions, Sandbox as _, SandboxError, SpawnOptions, StreamFault, Terminal,
+    ExecOptions, Sandbox as _, SandboxError, SpawnOptions, Status, StreamFault, Terminal,
 };
-use minimal_runner::hub::Served;
+use minimal_runner::hub::{RunnerSandbox, Served};
 use minimal_runner::wire::{CommandLine, ExitCode};
-use minimal_testkit::{LIMIT, TestEnv, for_each_user, wait_until};
+use minimal_testkit::{LIMIT, Proxy, TestEnv, for_each_user, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 
 use self::hub::{Hub, block_on, connect};
+use crate::sandboxes;
 
 const STDIN: SpawnOptions = SpawnOptions { stdin: true, tty: false };
 
@@ -121,6 +125,76 @@ for_each_user! {
             output.assert_code(0).assert_stderr_has("The runner has left");
             assert_eq!(status(env, "one")["state"], "stopped");
             assert_eq!(env.newest()["state"], "running");
+        });
+    }
+}
+
+/// Everything the contract asks of a provider, through a hub, a link, `min runner connect`, the daemon
+/// and boxes.
+struct Whole {
+    sandbox: RunnerSandbox,
+    names: AtomicU32,
+}
+
+impl Kit for Whole {
+    type Sandbox = RunnerSandbox;
+
+    async fn fresh(&self) -> RunnerSandbox {
+        self.sandbox.clone()
+    }
+
+    fn name(&self) -> String {
+        let n = self.names.fetch_add(1, Ordering::Relaxed);
+        format!("runner-00112233445566778899aabbccddeeff-{n:08x}")
+    }
+
+    fn fixtures(&self) -> Fixtures {
+        sandboxes::fixtures()
+    }
+}
+
+for_each_user! {
+    /// The conformance suite, from end to end, over a link that splits and holds back what it carries.
+    fn the_whole_way_keeps_every_rule(env) {
+        let can_pause = sandboxes::can_pause(env);
+        block_on(async {
+            let hub = Hub::listen().await;
+            let proxy = Proxy::new(hub.address, 7, 0);
+            let runner = connect(env, &format!("http://{}", proxy.address()), "one");
+            let mut sandbox = hub.runner().await.sandbox;
+            if !can_pause {
+                sandbox = sandbox.without_suspend();
+            }
+            let kit = Whole { sandbox: sandbox.clone(), names: AtomicU32::new(0) };
+            assert_eq!(suite(&kit).await, []);
+
+            // What only this runner promises: the signal beside its code, a reason beside 127, a home
+            // by the name that hubs know it by, and a state that says that all stands still.
+            let handle = sandbox.create("box").await.unwrap();
+            let exec = ExecOptions { stderr_to_stdout: true, ..ExecOptions::default() };
+            let (_, code) = sandbox.exec(&handle, &sh("kill -USR1 $$"), &exec).await.unwrap();
+            assert_eq!((code.get(), code.signal()), (138, Some(10)));
+            let (_, code) = sandbox.exec(&handle, &sh("exit 138"), &exec).await.unwrap();
+            assert_eq!((code.get(), code.signal()), (138, None));
+            let none = CommandLine { cmd: "nosuch".to_owned(), ..CommandLine::default() };
+            let (output, code) = sandbox.exec(&handle, &none, &exec).await.unwrap();
+            assert_eq!(code.get(), 127);
+            assert!(String::from_utf8_lossy(&output).contains("nosuch"), "{output:?}");
+            let program = b"#!/bin/sh\ncd /home/sprite && pwd -P && echo $HOME\n";
+            sandbox.write_file(&handle, "/home/sprite/p", program, Some(0o755)).await.unwrap();
+            let run = CommandLine { cmd: "/home/sprite/p".to_owned(), ..CommandLine::default() };
+            let ran = sandbox.exec(&handle, &run, &exec).await.unwrap();
+            assert_eq!(String::from_utf8_lossy(&ran.0), "/home/box\n/home/box\n");
+            if can_pause {
+                sandbox.suspend(&handle).await.unwrap();
+                assert_eq!(sandbox.get(&handle).await.unwrap().status, Status::Suspended);
+                let refused = sandbox.exec(&handle, &sh("true"), &exec).await;
+                assert!(matches!(refused, Err(SandboxError::Unavailable(_))), "{refused:?}");
+                sandbox.resume(&handle).await.unwrap();
+            }
+            assert_eq!(sandbox.get(&handle).await.unwrap().status, Status::Running);
+            runner.signal(Signal::TERM);
+            runner.wait().assert_code(0);
         });
     }
 }
