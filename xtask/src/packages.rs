@@ -6,12 +6,15 @@ use anyhow::{Result, bail};
 
 use crate::cargo::{is_there, run};
 
+/// Names a module of the distribution's Python in place of a program.
+const MODULE: &str = "python3:";
+
 /// Makes sure that programs are there, each with the Debian package that brings it.
 ///
 /// # Errors
 /// One is missing and cannot be installed.
 pub(crate) fn ensure(programs: &[(&str, &str)]) -> Result<()> {
-    let missing: Vec<_> = programs.iter().filter(|(program, _)| !is_there(program)).collect();
+    let missing: Vec<_> = programs.iter().filter(|(program, _)| !is_here(program)).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -29,9 +32,19 @@ pub(crate) fn ensure(programs: &[(&str, &str)]) -> Result<()> {
         .args(["install", "-y", "-qq", "--no-install-recommends"])
         .args(&packages))?;
     for (program, package) in programs {
-        if !is_there(program) {
+        if !is_here(program) {
             bail!("{package} is installed, but there is no {program} on the PATH");
         }
     }
     Ok(())
+}
+
+fn is_here(program: &str) -> bool {
+    match program.strip_prefix(MODULE) {
+        None => is_there(program),
+        Some(module) => Command::new("/usr/bin/python3")
+            .args(["-c", &format!("import {module}")])
+            .output()
+            .is_ok_and(|output| output.status.success()),
+    }
 }

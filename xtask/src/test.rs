@@ -60,6 +60,8 @@ fn needs() -> Result<()> {
         ("bash", "bash"),
         ("git", "git"),
         ("cc", "gcc"),
+        // Somebody else's ends of the runner protocol.
+        ("python3:websockets", "python3-websockets"),
     ])?;
     if !is_there("cargo-nextest") {
         println!("cargo-nextest is missing: installing it (once, some minutes)");

@@ -121,6 +121,7 @@ fn the_tree_of_commands() {
         stop       Stop the daemon; boxes run on
       runner       Serve this machine's boxes to a hub that it dials
         connect    Dial a hub and serve it, again and again, until a signal ends it; what runs here runs on
+        install    Write a systemd unit that runs `connect`
         status     Show the runners of this machine
       doctor       Check what this host can and cannot isolate, each with what to do
       version      Print the version and build of this program and of the daemon

@@ -12,8 +12,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 pub use options::{
     AttachArgs, BoxOptions, EndingArgs, EventsArgs, ExecArgs, ExecOption, ExecsArgs, HostStopArgs,
     InitArgs, KillArgs, ListArgs, LogsArgs, NetworkArg, OneBox, RemoveArgs, RestartArg, ResumeArgs,
-    RunArgs, RunnerConnectArgs, RunnerStatusArgs, Shell, ShellArgs, ShowArgs, Since, SomeBoxes,
-    SpecArgs, StartArgs, StopArgs, StreamArg, WaitArgs, WorkspaceArg,
+    RunArgs, RunnerConnectArgs, RunnerInstallArgs, RunnerStatusArgs, Shell, ShellArgs, ShowArgs,
+    Since, SomeBoxes, SpecArgs, StartArgs, StopArgs, StreamArg, WaitArgs, WorkspaceArg,
 };
 
 /// Runs commands in isolated boxes that outlive whoever started them, and tells how they ended.
@@ -297,6 +297,8 @@ pub enum BoxVerb {
 pub enum RunnerVerb {
     /// Dial a hub and serve it, again and again, until a signal ends it; what runs here runs on
     Connect(RunnerConnectArgs),
+    /// Write a systemd unit that runs `connect`
+    Install(RunnerInstallArgs),
     /// Show the runners of this machine
     Status(RunnerStatusArgs),
 }

@@ -38,6 +38,23 @@ pub struct RunnerConnectArgs {
     pub token_file: PathBuf,
 }
 
+/// Options of `min runner install`.
+#[derive(Debug, Args)]
+pub struct RunnerInstallArgs {
+    /// What is connected.
+    #[command(flatten)]
+    pub runner: RunnerConnectArgs,
+    /// Make a service of the machine (without --user what root gets)
+    #[arg(long, conflicts_with = "user")]
+    pub system: bool,
+    /// Make a service of the user's own systemd (without --system what everybody else gets)
+    #[arg(long)]
+    pub user: bool,
+    /// Print the unit, and write nothing
+    #[arg(long)]
+    pub print: bool,
+}
+
 /// Options of `min runner status`.
 #[derive(Debug, Args)]
 pub struct RunnerStatusArgs {

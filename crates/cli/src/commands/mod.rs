@@ -138,6 +138,7 @@ pub async fn dispatch(
         Command::Runner { verb: RunnerVerb::Connect(args) } => {
             runner::connect(context, &args).await
         }
+        Command::Runner { verb: RunnerVerb::Install(args) } => runner::install(context, &args),
         Command::Runner { verb: RunnerVerb::Status(args) } => runner::status(context, &args),
         Command::Init(args) => init::run(context, &args),
         Command::Doctor => doctor::run(context).await,

@@ -58,7 +58,7 @@ pub(in super::super) async fn run(
     }
 }
 
-fn token_failed(error: &minimal_runner::dial::TokenError) -> Failure {
+pub(super) fn token_failed(error: &minimal_runner::dial::TokenError) -> Failure {
     let mut failure = Failure::new(ErrorCode::InvalidConfig, error.to_string());
     if let Some(source) = error.source() {
         failure = failure.because(source);

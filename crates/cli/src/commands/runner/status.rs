@@ -1,8 +1,11 @@
 //! `min runner status`
 
+use std::path::PathBuf;
+
 use minimal_proto::ErrorCode;
 use serde_json::json;
 
+use super::install::installed;
 use super::place::{self, Record};
 use crate::args::{Format, RunnerStatusArgs};
 use crate::context::Context;
@@ -34,24 +37,30 @@ pub(in super::super) fn run(context: &Context, args: &RunnerStatusArgs) -> Resul
         let message = format!("no runner called `{name}` has run on this machine");
         return Err(Failure::new(ErrorCode::NotFound, message));
     }
+    let unit = |record: &Record| installed(context, &record.name);
+    let with_unit = |record: &Record| {
+        let mut value = json!(record);
+        value["unit"] = json!(unit(record));
+        value
+    };
     match context.printer.format() {
         Format::Table if records.is_empty() => context.printer.note("No runner has run here."),
-        Format::Table => context.printer.data(table(&records).as_bytes())?,
+        Format::Table => context.printer.data(table(&records, unit).as_bytes())?,
         Format::Json => {
-            let list = json!({"schema": "min/v1/runner-list", "runners": records});
+            let list = json!({"schema": "min/v1/runner-list", "runners": records.iter().map(with_unit).collect::<Vec<_>>()});
             context.printer.json(&list)?;
         }
         Format::Jsonl => {
             for record in &records {
-                context.printer.json(record)?;
+                context.printer.json(&with_unit(record))?;
             }
         }
     }
     Ok(Exit::Done)
 }
 
-fn table(records: &[Record]) -> String {
-    let mut table = Table::new(&["NAME", "STATE", "SINCE", "HUB", "PID", "LAST ERROR"]);
+fn table(records: &[Record], unit: impl Fn(&Record) -> Option<PathBuf>) -> String {
+    let mut table = Table::new(&["NAME", "STATE", "SINCE", "HUB", "PID", "UNIT", "LAST ERROR"]);
     for record in records {
         table.row([
             record.name.clone(),
@@ -59,6 +68,7 @@ fn table(records: &[Record]) -> String {
             record.since.to_string(),
             record.hub.clone(),
             record.pid.to_string(),
+            unit(record).map(|path| path.display().to_string()).unwrap_or_default(),
             record.error.clone().unwrap_or_default(),
         ]);
     }

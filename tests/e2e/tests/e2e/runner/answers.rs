@@ -52,6 +52,7 @@ fn a_hub_that_refuses_is_told_as_what_it_says() {
             let output = runner.wait();
             output.assert_code(code).assert_stderr_has(told).assert_stderr_has("runner `one`");
             let record = super::status(env, "one");
+            assert!(record["unit"].is_null(), "{record}");
             assert_eq!(record["state"], "stopped");
             assert!(record["error"].as_str().unwrap().contains(told), "{record}");
         }
@@ -123,4 +124,41 @@ fn encryption_is_with_whom_this_machine_trusts() {
         runner.signal(Signal::TERM);
         runner.wait().assert_code(0);
     });
+}
+
+/// A service is a file that is printed or written, never over one of somebody else's.
+#[test]
+fn a_unit_is_written_and_nothing_foreign_is_overwritten() {
+    let env = &TestEnv::new();
+    let token = token(env);
+    let install = |more: &[&str]| {
+        let hub = "https://hub.example";
+        let words = ["runner", "install", hub, "--name", "one", "--token-file", &token];
+        env.min(words.iter().chain(more)).run()
+    };
+    let printed = install(&["--user", "--print"]);
+    printed.assert_code(0);
+    let line =
+        format!("runner connect \"https://hub.example\" --name one --token-file \"{token}\"");
+    assert!(printed.text().contains(&line), "{}", printed.text());
+    let state = format!("Environment=\"MINIMAL_STATE_DIR={}\"", env.state_dir().display());
+    assert!(printed.text().contains(&state) && printed.text().contains("KillMode=process"));
+    let system = install(&["--system", "--print"]);
+    assert!(system.text().contains("WantedBy=multi-user.target"));
+    let unit = env.home().join(".config/systemd/user/minimal-runner-one.service");
+    assert!(!unit.exists(), "it was only printed");
+    for _ in 0..2 {
+        let written = install(&["--user"]);
+        written.assert_code(0).assert_stderr_has("systemctl --user enable --now");
+        assert_eq!(std::fs::read(&unit).unwrap(), printed.stdout);
+    }
+    std::fs::write(&unit, "[Service]\nExecStart=/own\n").unwrap();
+    install(&["--user"]).assert_code(5).assert_stderr_has("was not written by");
+    assert_eq!(std::fs::read(&unit).unwrap(), b"[Service]\nExecStart=/own\n");
+    std::fs::remove_file(&unit).unwrap();
+    std::os::unix::fs::symlink("/dev/null", &unit).unwrap();
+    install(&["--user"]).assert_code(5);
+    std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o604)).unwrap();
+    install(&["--print"]).assert_code(3).assert_stderr_has("is open to others");
+    std::fs::remove_dir_all(env.home().join(".config")).unwrap();
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use minimal_runner::hub::{Connection, RunnerSandbox, Served};
+use minimal_runner::hub::{Connection, Hangup, RunnerSandbox, Served};
 use minimal_testkit::{LIMIT, Running, TestEnv};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -25,6 +25,7 @@ pub(crate) struct Hub {
 pub(crate) struct Connected {
     /// Its sandboxes.
     pub(crate) sandbox: RunnerSandbox,
+    connection: Connection,
     /// What it asked for: path and query, and what it showed.
     pub(crate) asked: (String, String),
     serving: JoinHandle<Served>,
@@ -34,6 +35,12 @@ impl Connected {
     /// Cuts the connection, as a cable that is pulled.
     pub(crate) fn cut(self) {
         self.serving.abort();
+    }
+
+    /// Closes the connection in good order.
+    pub(crate) async fn hang_up(self) {
+        self.connection.hang_up(Hangup::Normal);
+        self.ended().await;
     }
 
     /// Waits until it has ended.
@@ -90,8 +97,8 @@ where
     let socket = timeout(LIMIT, socket).await.expect("a runner asks for an upgrade")?;
     let (connection, serving) = Connection::serve(socket);
     let asked = asked.lock().unwrap().take().expect("it was noted before the upgrade");
-    let sandbox = RunnerSandbox::new(connection);
-    Ok(Connected { sandbox, asked, serving: tokio::spawn(serving) })
+    let sandbox = RunnerSandbox::new(connection.clone());
+    Ok(Connected { sandbox, connection, asked, serving: tokio::spawn(serving) })
 }
 
 /// The hub's token in a file of the scenario's.

@@ -1,6 +1,7 @@
 //! `min runner`: this machine's boxes, served to a hub that the scenario plays.
 
 mod answers;
+mod foreign;
 pub(crate) mod hub;
 
 use std::sync::atomic::{AtomicU32, Ordering};
