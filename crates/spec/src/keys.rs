@@ -95,7 +95,7 @@ pub const KEYS: &[KeyInfo] = &[
         "none",
         "Variables. `{ inherit = true }` takes the caller's value at the start; it is never stored.",
     ),
-    key("user", text, Some("execution.user"), "`box`", "Who runs it: a name or uid of the box."),
+    key("user", user, Some("execution.user"), "`box`", "Who runs it: a name or uid of the box."),
     key("timeout", duration, Some("execution.timeout_ms"), "none", "Ends the box after this time."),
     key(
         "stop_grace",
@@ -213,6 +213,10 @@ fn text() -> Json {
     json!({"type": "string"})
 }
 
+fn user() -> Json {
+    json!({"oneOf": [text(), {"type": "integer", "minimum": 0}]})
+}
+
 fn boolean() -> Json {
     json!({"type": "boolean"})
 }
@@ -226,11 +230,11 @@ fn words() -> Json {
 }
 
 fn duration() -> Json {
-    json!({"type": "string", "pattern": "^([0-9]+(\\.[0-9]+)?(ms|s|m|h|d))+$"})
+    json!({"type": "string", "title": "duration", "pattern": "^([0-9]+(\\.[0-9]+)?(ms|s|m|h|d))+$"})
 }
 
 fn size() -> Json {
-    json!({"type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?(KiB|MiB|GiB|TiB)$"})
+    json!({"type": "string", "title": "size", "pattern": "^[0-9]+(\\.[0-9]+)?(KiB|MiB|GiB|TiB)$"})
 }
 
 fn limit(max: &Json) -> Json {
@@ -267,7 +271,10 @@ fn table_of_arguments() -> Json {
     let one = object(
         &json!({
             "type": {"oneOf": [
-                {"enum": ["string", "number", "boolean", "Array string", "Array number", "Array boolean"]},
+                {"enum": [
+                    "string", "number", "boolean", "bool",
+                    "Array string", "Array number", "Array boolean", "Array bool",
+                ]},
                 {"type": "array", "items": text(), "minItems": 1},
             ]},
             "default": true,

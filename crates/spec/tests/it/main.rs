@@ -7,3 +7,4 @@ mod example;
 mod golden;
 mod problems;
 mod properties;
+mod schema;
