@@ -12,12 +12,16 @@ use crate::env::Env;
 use crate::error::Failure;
 use crate::exit::Exit;
 
+/// The longest answer that is read, in bytes: a line of a terminal (termios(3), "canonical mode").
+const ANSWER_MAX: usize = 4096;
+
 /// Writes data and talk.
 #[derive(Clone, Copy, Debug)]
 pub struct Printer {
     format: Format,
     talk: Talk,
     color: bool,
+    asks: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +47,9 @@ impl Printer {
             _ if global.output.format() != Format::Table => Talk::Quiet,
             _ => Talk::Normal,
         };
-        Self { format: global.output.format(), talk, color }
+        let is_seen = io::stdin().is_terminal() && io::stderr().is_terminal();
+        let asks = !global.no_input && is_seen && global.output.format() == Format::Table;
+        Self { format: global.output.format(), talk, color, asks }
     }
 
     /// How data is printed.
@@ -122,6 +128,30 @@ impl Printer {
         self.talk(text.trim_end());
     }
 
+    /// Asks a question where somebody is there to answer it; none if nobody is.
+    #[must_use]
+    pub fn ask(&self, question: &str) -> Option<String> {
+        if !self.asks {
+            return None;
+        }
+        let mut stderr = io::stderr().lock();
+        stderr.write_all(question.as_bytes()).and_then(|()| stderr.flush()).ok()?;
+        let mut line = Vec::new();
+        // Byte by byte: what comes after the line is for the box.
+        let mut byte = [0];
+        while line.len() < ANSWER_MAX {
+            match rustix::io::read(io::stdin(), &mut byte) {
+                Ok(0) if line.is_empty() => return None,
+                Ok(0) => break,
+                Ok(_) if byte[0] == b'\n' => break,
+                Ok(_) => line.push(byte[0]),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return None,
+            }
+        }
+        Some(String::from_utf8_lossy(&line).into_owned())
+    }
+
     /// Talks if asked to say more.
     pub fn detail(&self, text: &str) {
         if self.talk == Talk::Verbose {
@@ -192,7 +222,7 @@ mod tests {
     use super::*;
 
     fn printer(color: bool) -> Printer {
-        Printer { format: Format::Table, talk: Talk::Normal, color }
+        Printer { format: Format::Table, talk: Talk::Normal, color, asks: false }
     }
 
     fn failure() -> Failure {

@@ -120,6 +120,8 @@ mod terminals;
 #[cfg(test)]
 mod timeouts;
 #[cfg(test)]
+mod user_policy;
+#[cfg(test)]
 mod users;
 #[cfg(test)]
 mod waiting;

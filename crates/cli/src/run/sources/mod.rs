@@ -1,6 +1,7 @@
 //! What a box takes from the host besides its project: whether the project's file may, and which files
 //! those are.
 
+mod asking;
 mod look;
 mod patches;
 mod refused;
@@ -21,7 +22,7 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::project::Project;
-use crate::user_policy::{UserPolicy, Verdict};
+use crate::user_policy::{Thing, UserPolicy, Verdict};
 
 /// What a box is shown of the host's files, as the caller has found it.
 #[derive(Debug)]
@@ -47,7 +48,8 @@ pub(super) fn find(
     values: &BTreeMap<String, ByteString>,
 ) -> Result<Sources, Failure> {
     let (home, refused) = (context.home(), Refused::default());
-    let mut search = Search { context, project, home, policy: None, refused };
+    let mut search =
+        Search { context, project, home, policy: None, refused, answered: BTreeMap::new() };
     let mounts = search.mounts(expanded)?;
     let patches = search.patches(expanded)?;
     let rootfs = search.rootfs(expanded)?;
@@ -68,6 +70,8 @@ struct Search<'a> {
     /// Read when it is needed first.
     policy: Option<UserPolicy>,
     refused: Refused,
+    /// What was asked, and whether it was allowed.
+    answered: BTreeMap<String, bool>,
 }
 
 impl Search<'_> {
@@ -142,7 +146,16 @@ impl Search<'_> {
                     expanded.inherits.remove(&name);
                     expanded.spec.execution.env.remove(&name);
                 }
-                verdict => self.refused.variable(&origin, name, verdict),
+                verdict => {
+                    let what = format!("take your variable {name}");
+                    let lines = [name];
+                    let asked = (Thing::Variable, lines.as_slice());
+                    if verdict == Verdict::Unlisted && self.ask(&origin, &what, asked)? {
+                        continue;
+                    }
+                    let [name] = lines;
+                    self.refused.variable(&origin, &what, name, verdict);
+                }
             }
         }
         Ok(())
@@ -181,8 +194,13 @@ impl Search<'_> {
         is_changed: bool,
         verdict: Verdict,
     ) -> Result<(), Failure> {
-        let policy = loaded(&mut self.policy, self.context)?;
-        self.refused.path(policy, origin, paths, is_changed, verdict);
+        let lines = self.lines_for([paths.0, paths.1], is_changed)?;
+        let what = refused::act(self.policy()?, paths, is_changed);
+        let thing = if is_changed { Thing::Write } else { Thing::Read };
+        if verdict == Verdict::Unlisted && self.ask(origin, &what, (thing, &lines))? {
+            return Ok(());
+        }
+        self.refused.path(origin, &what, (is_changed, lines), verdict);
         Ok(())
     }
 

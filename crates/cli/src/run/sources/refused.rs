@@ -7,7 +7,8 @@ use minimal_spec::Origin;
 use serde_json::json;
 
 use crate::error::Failure;
-use crate::user_policy::{UserPolicy, Verdict};
+use crate::output::on_one_line;
+use crate::user_policy::{UserPolicy, Verdict, without_steps_back};
 
 /// What a project's file asks for and may not have.
 #[derive(Debug, Default)]
@@ -23,34 +24,21 @@ pub(super) struct Refused {
 impl Refused {
     pub(super) fn path(
         &mut self,
-        policy: &UserPolicy,
         origin: &Origin,
-        (written, real): (&Path, &Path),
-        is_changed: bool,
+        what: &str,
+        (is_changed, lines): (bool, Vec<String>),
         verdict: Verdict,
     ) {
-        let shown = policy.shown(written);
-        let leads = match real == written {
-            true => String::new(),
-            false => format!(" (which is {})", policy.shown(real)),
-        };
-        let act = if is_changed { "change" } else { "read" };
-        self.tell(origin, &format!("{act} {shown}{leads}"), verdict);
+        self.tell(origin, what, verdict);
         if verdict == Verdict::Unlisted {
-            let lines = if is_changed { &mut self.write } else { &mut self.read };
-            for path in [written, real] {
-                let line = policy.shown(path);
-                if policy.of_path(path, path, is_changed) == Verdict::Unlisted
-                    && !lines.contains(&line)
-                {
-                    lines.push(line);
-                }
-            }
+            let list = if is_changed { &mut self.write } else { &mut self.read };
+            let new: Vec<_> = lines.into_iter().filter(|line| !list.contains(line)).collect();
+            list.extend(new);
         }
     }
 
-    pub(super) fn variable(&mut self, origin: &Origin, name: String, verdict: Verdict) {
-        self.tell(origin, &format!("take your variable {name}"), verdict);
+    pub(super) fn variable(&mut self, origin: &Origin, what: &str, name: String, verdict: Verdict) {
+        self.tell(origin, what, verdict);
         if verdict == Verdict::Unlisted {
             self.variables.push(name);
         }
@@ -89,6 +77,22 @@ impl Refused {
         let snippet = table("paths", paths) + &table("vars", variables);
         failure.hint(format!("if you want that, allow it in {place}:\n{}", snippet.trim_end()))
     }
+}
+
+/// What is to be done with a file, in words: `written` is what leads to it, `real` what that leads to.
+pub(super) fn act(
+    policy: &UserPolicy,
+    (written, real): (&Path, &Path),
+    is_changed: bool,
+) -> String {
+    let written = without_steps_back(written);
+    let shown = policy.shown(&written);
+    let leads = match real == written {
+        true => String::new(),
+        false => format!(" (which is {})", policy.shown(real)),
+    };
+    let act = if is_changed { "change" } else { "read" };
+    on_one_line(&format!("{act} {shown}{leads}"))
 }
 
 /// Where it is said.

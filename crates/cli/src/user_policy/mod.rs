@@ -4,6 +4,9 @@
 //! is about is refused, with the lines that would allow it. What a person asks for on the command line
 //! is not judged.
 
+mod remember;
+mod resolve;
+
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -71,6 +74,29 @@ pub struct UserPolicy {
     /// As they may be written: `~` is each of them.
     homes: Vec<PathBuf>,
     lines: Lines,
+    /// What its lines deny and ignore, with what that leads to.
+    denied: Vec<PathBuf>,
+    ignored: Vec<PathBuf>,
+}
+
+/// An answer for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It may be taken.
+    Always,
+    /// It may not.
+    Never,
+}
+
+/// What an answer is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thing {
+    /// Files, to be read.
+    Read,
+    /// Files, to be changed.
+    Write,
+    /// A variable.
+    Variable,
 }
 
 impl UserPolicy {
@@ -91,7 +117,59 @@ impl UserPolicy {
             Some(file) if file.symlink_metadata().is_ok() => read(file)?,
             Some(_) | None => Lines::default(),
         };
-        Ok(Self { file, homes, lines })
+        Self { file, homes, lines, ..Self::default() }.resolved().map_err(|(line, error)| {
+            let message = format!("find what the policy's line `{}` leads to", line.display());
+            Failure::new(ErrorCode::InvalidConfig, message).because(&error)
+        })
+    }
+
+    /// With what its strict lines lead to.
+    fn resolved(mut self) -> Result<Self, (PathBuf, std::io::Error)> {
+        let expand = |lines: &[String]| lines.iter().flat_map(|it| self.expand(it)).collect();
+        let (denied, ignored) = (expand(&self.lines.paths.deny), expand(&self.lines.paths.ignore));
+        self.denied = resolve::resolve(denied)?;
+        self.ignored = resolve::resolve(ignored)?;
+        Ok(self)
+    }
+
+    /// Writes an answer down. Returns where the file as it was is kept, if there was one.
+    ///
+    /// # Errors
+    /// `output_failed`: it cannot be written.
+    pub fn remember(
+        &self,
+        answer: Answer,
+        thing: Thing,
+        lines: &[String],
+    ) -> Result<Option<PathBuf>, Failure> {
+        let list = match (thing, answer) {
+            (Thing::Read, Answer::Always) => ("paths", "allow"),
+            (Thing::Write, Answer::Always) => ("paths", "allow_write"),
+            (Thing::Read | Thing::Write, Answer::Never) => ("paths", "deny"),
+            (Thing::Variable, Answer::Always) => ("vars", "allow"),
+            (Thing::Variable, Answer::Never) => ("vars", "deny"),
+        };
+        let failed = |error: std::io::Error| {
+            let message = format!("write your answer to {}", self.place());
+            Failure::new(ErrorCode::OutputFailed, message).because(&error)
+        };
+        let none = || std::io::Error::other("you have no home: HOME is not set");
+        let file = self.file.as_deref().ok_or_else(none).map_err(failed)?;
+        remember::add(file, list, lines).map_err(failed)
+    }
+
+    /// The lines by which it would be about what leads to a file and what that leads to, as far as none
+    /// is yet.
+    #[must_use]
+    pub fn unlisted(&self, paths: [&Path; 2], is_changed: bool) -> Vec<String> {
+        let mut lines = Vec::new();
+        for path in paths.map(without_steps_back) {
+            let line = self.shown(&path);
+            if self.of_one_path(&path, is_changed) == Verdict::Unlisted && !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        lines
     }
 
     /// The file, for people.
@@ -119,16 +197,19 @@ impl UserPolicy {
 
     fn of_one_path(&self, path: &Path, is_changed: bool) -> Verdict {
         let lines = &self.lines.paths;
-        let any = |patterns: &[String], is_about: fn(&Path, &Path) -> bool| {
-            patterns.iter().flat_map(|it| self.expand(it)).any(|pattern| is_about(&pattern, path))
+        let any = |patterns: &[String]| {
+            patterns.iter().flat_map(|it| self.expand(it)).any(|pattern| covers(&pattern, path))
         };
-        // Whoever has a directory has what is denied in it.
-        if any(&lines.deny, |pattern, path| covers(pattern, path) || is_in(pattern, path)) {
+        // Whoever has a directory has what is in it.
+        let is_touched = |patterns: &[PathBuf]| {
+            patterns.iter().any(|pattern| covers(pattern, path) || is_in(pattern, path))
+        };
+        if is_touched(&self.denied) {
             return Verdict::Denied;
         }
-        if any(&lines.ignore, covers) {
+        if is_touched(&self.ignored) {
             Verdict::Ignored
-        } else if any(&lines.allow_write, covers) || (!is_changed && any(&lines.allow, covers)) {
+        } else if any(&lines.allow_write) || (!is_changed && any(&lines.allow)) {
             Verdict::Allowed
         } else {
             Verdict::Unlisted
@@ -236,14 +317,16 @@ mod tests {
 
     fn policy(text: &str) -> UserPolicy {
         let lines = toml::from_str(text).unwrap();
-        UserPolicy { file: None, homes: vec!["/home/me".into()], lines }
+        UserPolicy { homes: vec!["/home/me".into()], lines, ..UserPolicy::default() }
+            .resolved()
+            .unwrap()
     }
 
     #[test]
     fn deny_wins_over_ignore_and_that_over_allow() {
         let policy = policy(
-            "[paths]\nallow = ['~/.cargo', '/srv/*/data', '~/.ssh']\nallow_write = ['~/out']\n\
-             ignore = ['~/.cargo/registry']\ndeny = ['~/.ssh', '~/.cargo/registry/keys']\n\
+            "[paths]\nallow = ['~/.cargo', '/srv/*/data', '~/.ssh', '~/.local']\nallow_write = ['~/out']\n\
+             ignore = ['~/.cargo/registry', '~/.local/share/secret']\ndeny = ['~/.ssh', '~/.cargo/registry/keys']\n\
              [vars]\nallow = ['CI_*', 'A?']\nignore = ['CI_B*']\ndeny = ['CI_BAD']\n",
         );
         let of = |path: &str, is_changed| policy.of_path(path.as_ref(), path.as_ref(), is_changed);
@@ -256,6 +339,8 @@ mod tests {
             ("/home/me", Verdict::Denied),
             ("/", Verdict::Denied),
             ("/home/me/.cargo2", Verdict::Unlisted),
+            ("/home/me/.local/share", Verdict::Ignored),
+            ("/home/me/.local/bin", Verdict::Allowed),
             ("/srv/a/data/b", Verdict::Allowed),
             ("/srv/a/b/data", Verdict::Unlisted),
             ("/home/me/out/x", Verdict::Allowed),
