@@ -62,6 +62,12 @@ fn needs() -> Result<()> {
         ("cc", "gcc"),
         // Somebody else's ends of the runner protocol.
         ("python3:websockets", "python3-websockets"),
+        // Programs that fill a terminal: scenarios run them in boxes.
+        ("vim", "vim"),
+        ("less", "less"),
+        ("top", "procps"),
+        ("htop", "htop"),
+        ("tmux", "tmux"),
     ])?;
     if !is_there("cargo-nextest") {
         println!("cargo-nextest is missing: installing it (once, some minutes)");

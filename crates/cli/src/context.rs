@@ -39,6 +39,14 @@ impl Context {
         Ok(self.paths.get_or_init(|| paths))
     }
 
+    /// Where the caller's settings are, each program's in a directory of its own.
+    #[must_use]
+    pub fn settings_dir(&self) -> Option<PathBuf> {
+        // A relative one is invalid and to be ignored (XDG Base Directory Specification).
+        let named = self.env.path("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
+        named.or_else(|| self.home().map(|home| home.join(".config")))
+    }
+
     /// The caller's home directory.
     #[must_use]
     pub fn home(&self) -> Option<PathBuf> {

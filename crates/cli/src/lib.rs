@@ -31,6 +31,7 @@ pub mod project_file;
 mod reference;
 pub mod repository;
 pub mod run;
+pub mod settings;
 pub mod state_paths;
 pub mod user_policy;
 pub mod variables;

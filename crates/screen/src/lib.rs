@@ -61,6 +61,12 @@ impl Screen {
         self.parser = Parser::default();
     }
 
+    /// Another program begins in another terminal, below what the one before has left.
+    pub fn begin_anew(&mut self) {
+        self.skip();
+        self.terminal.begin_anew();
+    }
+
     /// How many of the bytes that were fed last belong to a sequence or a character that is not
     /// complete. They have had no effect: whoever goes on where [`Screen::repaint`] ends needs them again.
     #[must_use]

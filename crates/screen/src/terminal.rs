@@ -283,10 +283,12 @@ impl Terminal {
     }
 
     pub(crate) fn erase_line(&mut self, how: usize) {
-        let Cursor { row, col, .. } = self.cursor;
+        let Cursor { row, col, wraps, .. } = self.cursor;
         let (cols, blank) = (self.cols(), self.blank());
         let (from, to) = match how {
-            0 => (col, cols),
+            // Behind the last column there is nothing: programs end full lines so (top), and most terminals
+            // keep the last letter.
+            0 => (col + usize::from(wraps), cols),
             1 => (0, col + 1),
             2 => (0, cols),
             _ => return,
@@ -384,6 +386,18 @@ impl Terminal {
         *self = Self::new((self.cols(), self.height()));
         self.scrollback = scrollback;
         self.tracking.title = title;
+    }
+
+    /// What was shown is scrolled away, and all modes are those of a fresh terminal.
+    pub(crate) fn begin_anew(&mut self) {
+        let height = self.height();
+        let used = self.grids[0].rows().enumerate().filter(|(_, row)| row.used() > 0);
+        let used = used.map(|(index, _)| index + 1).last().unwrap_or(0);
+        self.shown = 0;
+        self.cursor.style = Style::PLAIN;
+        self.scroll_up((0, height), used);
+        self.tracking.title = None;
+        self.reset();
     }
 
     /// DECALN: a screen full of E.

@@ -278,6 +278,24 @@ fn seen(parser: &vt100::Parser) -> Vec<String> {
     lines
 }
 
+#[test]
+fn another_program_begins_below() {
+    let mut it = screen(10, 3, b"one\r\ntwo\x1b[?1049h\x1b[?25l\x1b[2;3r\x1b[44mfull");
+    it.begin_anew();
+    it.feed(b"new");
+    assert_eq!(it.text(), ["new", "", ""]);
+    assert_same(&it, 10, 3);
+    let repaint = String::from_utf8(it.repaint()).unwrap();
+    assert!(repaint.contains("one\r\ntwo\r\nnew"), "{repaint:?}");
+    assert!(!repaint.contains("\x1b[?"), "{repaint:?}");
+}
+
+#[test]
+fn the_end_of_a_full_line_is_erased_for_nothing() {
+    assert_eq!(screen(3, 2, b"abc\x1b[K").text(), ["abc", ""]);
+    assert_eq!(screen(3, 2, b"abc\x1b[D\x1b[K").text(), ["a", ""]);
+}
+
 /// A letter is repeated right behind it only: who comes between repeats nothing.
 #[test]
 fn a_letter_is_repeated() {

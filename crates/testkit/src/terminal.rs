@@ -112,6 +112,17 @@ impl Terminal {
         Picture::of(terminal.screen())
     }
 
+    /// Waits until a person sees the same as there.
+    ///
+    /// # Panics
+    /// If it is not seen within the limit.
+    #[track_caller]
+    pub fn wait_for_picture(&self, wanted: &Picture) {
+        wait_until("the terminal shows the same", LIMIT, || {
+            self.screen().differs(wanted).map_or(Ok(()), Err)
+        });
+    }
+
     /// Waits until a person sees this.
     ///
     /// # Panics
@@ -200,6 +211,29 @@ impl Picture {
             looks: (0..rows).map(looks).collect(),
             input: screen.input_mode_formatted().escape_ascii().to_string(),
         }
+    }
+
+    /// Where it is not the same as another, in words; none if it is.
+    #[must_use]
+    pub fn differs(&self, other: &Self) -> Option<String> {
+        if self == other {
+            return None;
+        }
+        let lines = self.lines.iter().zip(&other.lines).enumerate();
+        let mut words: Vec<_> = lines
+            .filter(|(_, (one, two))| one != two)
+            .map(|(at, (one, two))| format!("line {at}: {one:?}, and not {two:?}"))
+            .collect();
+        let looks = self.looks.iter().zip(&other.looks).enumerate();
+        words.extend(
+            looks
+                .filter(|(_, (one, two))| one != two)
+                .map(|(at, _)| format!("the looks of line {at}")),
+        );
+        let rest =
+            |it: &Self| (it.lines.len(), it.cursor, it.has_cursor, it.is_other, it.input.clone());
+        words.push(format!("{:?}, and not {:?}", rest(self), rest(other)));
+        Some(words.join("\n"))
     }
 
     /// Whether a line holds this.

@@ -15,6 +15,7 @@ use crate::error::Failure;
 use crate::exit::Exit;
 use crate::run::terminal::{self, Begin, Screen, TerminalSignals, Watched};
 use crate::run::{self, Attended, Joined, Role, Signals};
+use crate::settings::Settings;
 
 /// Joins the streams of a box or of an exec, and stays until it has ended or a signal comes.
 pub(super) async fn run(
@@ -24,12 +25,15 @@ pub(super) async fn run(
 ) -> Result<Exit, Failure> {
     let mut signals = Signals::listen()
         .map_err(|error| Failure::new(ErrorCode::Internal, "listen for signals").because(&error))?;
-    let mut terminal_signals = listen(terminal::is_at_hand())?;
+    let mut terminal_signals = listen(context, terminal::is_at_hand())?;
     let client = daemon::contact(context).await?;
     let of = client.get(&args.one.address).await?;
-    let whose = match &args.exec.exec {
-        None => Addressee::from(&of),
-        Some(exec) => Addressee::exec(&of, &client.exec(of.id, exec).await?),
+    let (whose, has_ended) = match &args.exec.exec {
+        None => (Addressee::from(&of), of.ending.is_some()),
+        Some(exec) => {
+            let exec = client.exec(of.id, exec).await?;
+            (Addressee::exec(&of, &exec), exec.ending.is_some())
+        }
     };
     if is_terminal(&client, &whose).await? {
         match &mut terminal_signals {
@@ -42,7 +46,7 @@ pub(super) async fn run(
                 let exit = Exit::Ending(ending.shell_status());
                 return Ok(tell(context, &of, &whose, &ending, exit));
             }
-            None if args.watch => {}
+            None if args.watch || has_ended => {}
             None => {
                 let logs = whose.command("logs");
                 let instead = format!("watch it with --watch, or read on with `{logs} --follow`");
@@ -88,10 +92,16 @@ pub(super) fn tell(
 /// Listens for what a client that shows a terminal heeds, from its first moment on.
 ///
 /// # Errors
-/// What sigaction(2) says.
-pub(super) fn listen(shows: bool) -> Result<Option<TerminalSignals>, Failure> {
-    let signals = shows.then(TerminalSignals::listen).transpose();
-    signals.map_err(|error| Failure::new(ErrorCode::Internal, "listen for signals").because(&error))
+/// What sigaction(2) says; the user's settings are wrong.
+pub(super) fn listen(context: &Context, shows: bool) -> Result<Option<TerminalSignals>, Failure> {
+    if !shows {
+        return Ok(None);
+    }
+    let leader = Settings::load(context)?.session_keys.leader;
+    let signals = TerminalSignals::listen(leader);
+    signals
+        .map(Some)
+        .map_err(|error| Failure::new(ErrorCode::Internal, "listen for signals").because(&error))
 }
 
 /// Whether what is to be joined has a terminal. Joined without input for that: whoever has its keyboard

@@ -28,7 +28,8 @@ pub(super) async fn run(
         )
     })?;
     let is_shown = args.tty && !args.detach;
-    let mut terminal_signals = super::attach::listen(is_shown).map_err(run::nothing_was_run)?;
+    let mut terminal_signals =
+        super::attach::listen(context, is_shown).map_err(run::nothing_was_run)?;
     let client = daemon::contact(context).await.map_err(run::nothing_was_run)?;
     let of = client.get(&args.address).await.map_err(|error| run::nothing_was_run(error.into()))?;
     let (record, pending) = run::create_exec(&client, &of, &request, &mut signals).await?;

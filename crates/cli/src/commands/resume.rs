@@ -37,7 +37,8 @@ pub(super) async fn run(
     let mut signals = listen()?;
     // Heard from the first moment on, whether or not there will be a terminal to show.
     let can_show = !args.detach && terminal::is_at_hand();
-    let mut terminal_signals = super::attach::listen(can_show).map_err(run::nothing_was_run)?;
+    let mut terminal_signals =
+        super::attach::listen(context, can_show).map_err(run::nothing_was_run)?;
     let (client, records, mut worst) = resolve(context, &args.some).await?;
     let is_one = args.some.addresses.len() == 1;
     for record in &records {

@@ -48,7 +48,8 @@ pub(super) async fn run(
             Failure::new(ErrorCode::Internal, "listen for signals").because(&error),
         )
     })?;
-    let mut terminal_signals = super::attach::listen(is_shown).map_err(run::nothing_was_run)?;
+    let mut terminal_signals =
+        super::attach::listen(context, is_shown).map_err(run::nothing_was_run)?;
     let created = run::create(context, &request, &mut signals).await?;
     let record = created.record.clone();
     if let Some(ending) = record.ending.as_ref().filter(|ending| started_not(ending)) {

@@ -38,7 +38,7 @@ pub(super) async fn run(
     let entry = choose(&file, args.session.as_deref())?;
     let mut signals = Signals::listen()
         .map_err(|error| Failure::new(ErrorCode::Internal, "listen for signals").because(&error))?;
-    let mut terminal_signals = attach::listen(true)?.expect("it was asked for");
+    let mut terminal_signals = attach::listen(context, true)?.expect("it was asked for");
     let client = daemon::contact(context).await?;
     let root = project.as_ref().map(|project| ByteString::from(project.root.as_os_str()));
     let running = match args.new {

@@ -217,6 +217,9 @@ impl Foreground<'_> {
             Ok(StreamEvent::InputClosed) => self.inputs.abort_all(),
             // Only of terminals, which are not shown so.
             Ok(StreamEvent::Live | StreamEvent::KeyboardLost | StreamEvent::Screen(_)) => {}
+            Ok(StreamEvent::InputLost(bytes)) => {
+                printer.warn(&format!("{bytes} bytes of input may not have reached the box"));
+            }
             Ok(StreamEvent::Exited(ending)) => {
                 self.missing.tell(printer);
                 self.ended = Some(ending);

@@ -106,10 +106,7 @@ impl UserPolicy {
     /// `invalid_config`: it cannot be read, others can write it, or it is wrong.
     pub fn load(context: &Context) -> Result<Self, Failure> {
         let home = context.home();
-        // A relative one is invalid and to be ignored (XDG Base Directory Specification).
-        let settings = context.env.path("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
-        let settings = settings.or_else(|| home.as_ref().map(|home| home.join(".config")));
-        let file = settings.map(|settings| settings.join(FILE));
+        let file = context.settings_dir().map(|settings| settings.join(FILE));
         let mut homes: Vec<PathBuf> = home.iter().cloned().collect();
         homes.extend(home.as_deref().and_then(|home| home.canonicalize().ok()));
         homes.dedup();

@@ -6,8 +6,9 @@ use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::response::Response;
+use minimal_proto::exec::ExecMode;
 use minimal_proto::stream::{MAX_BINARY, SUBPROTOCOL};
-use minimal_proto::{BoxId, ErrorBody, ErrorCode, ExecId, TerminalSize};
+use minimal_proto::{BoxId, Ending, ErrorBody, ErrorCode, ExecId, TerminalSize};
 use serde::Deserialize;
 use uuid::Uuid;
 
@@ -20,7 +21,7 @@ use crate::boxes::Line;
 use crate::boxes::execs::ExecEntry;
 use crate::host::Host;
 use crate::index::Entry;
-use crate::stream::{self, Attachment, LogDir, LogSource};
+use crate::stream::{self, Attachment, LogDir, LogSource, Visitor};
 
 /// Bytes of a frame and the header of the WebSocket around it.
 const WRITE_BUFFER: usize = 64 << 10;
@@ -62,13 +63,18 @@ pub(super) async fn attach(
     let attachment = match find(&host, &address)? {
         Entry::Live(live) => {
             let dir = Arc::clone(&live.dir);
-            growing(&host, (live.id, None), dir, &live.line, &query).await?
+            let life = live.view.borrow().record.log_begin;
+            growing(&host, (live.id, None), (dir, life), &live.line, &query).await?
         }
         Entry::Ended(ended) => {
-            let dir = Arc::new(open_dir(&host, ended.id).await?);
-            let from = query.from.unwrap_or(0);
-            let source = LogSource::sealed(dir, ended.log_end, Arc::new(ended.ending()), from);
-            sealed(ended.id, None, source)
+            let dir: LogDir = Arc::new(open_dir(&host, ended.id).await?);
+            let log = Sealed {
+                tty: ended.tty,
+                life: ended.log_begin,
+                end: ended.log_end,
+                ending: Arc::new(ended.ending()),
+            };
+            sealed(&host, (ended.id, None), dir, log, &query).await
         }
         Entry::Broken(broken) => return Err(broken.as_ref().into()),
     };
@@ -88,13 +94,17 @@ pub(super) async fn attach_exec(
         ExecEntry::Live(exec) => {
             let (id, box_id) = (exec.file.id, exec.file.box_id);
             let dir = Arc::clone(&exec.dir);
-            growing(&host, (box_id, Some(id)), dir, &exec.line, &query).await?
+            growing(&host, (box_id, Some(id)), (dir, 0), &exec.line, &query).await?
         }
         ExecEntry::Ended(exec) => {
-            let ending = Arc::new(exec.end.ending);
-            let source =
-                LogSource::sealed(exec.dir, exec.log.bytes, ending, query.from.unwrap_or(0));
-            sealed(exec.file.box_id, Some(exec.file.id), source)
+            let log = Sealed {
+                tty: exec.file.command.mode == ExecMode::Tty,
+                life: 0,
+                end: exec.log.bytes,
+                ending: Arc::new(exec.end.ending),
+            };
+            let whose = (exec.file.box_id, Some(exec.file.id));
+            sealed(&host, whose, exec.dir, log, &query).await
         }
     };
     Ok(switch(host, upgrade, attachment))
@@ -116,7 +126,7 @@ fn checked(
 async fn growing(
     host: &Host,
     (id, exec): (BoxId, Option<ExecId>),
-    dir: LogDir,
+    (dir, life): (LogDir, u64),
     line: &Arc<Line>,
     query: &AttachQuery,
 ) -> Result<Attachment, ErrorBody> {
@@ -129,17 +139,45 @@ async fn growing(
         line.resize(size).await;
     }
     let painted = match size.filter(|_| from.is_none()) {
-        Some(size) => Some(stream::paint(host, &dir, line, size, writer.is_some()).await),
+        Some(size) => {
+            let visitor = Visitor { size, has_keyboard: writer.is_some() };
+            Some(stream::paint(host, &dir, line, life, visitor).await)
+        }
         None => None,
     };
     let from = painted.as_ref().map_or(from.unwrap_or(0), |painted| painted.from);
     let source = LogSource::growing(dir, line, from);
     let repaint = painted.map(|painted| painted.bytes);
-    Ok(Attachment { id, exec, source, line: Some(Arc::clone(line)), writer, pin, repaint })
+    let (tty, line) = (line.whose.tty, Some(Arc::clone(line)));
+    Ok(Attachment { id, exec, source, tty, line, writer, pin, repaint })
 }
 
-fn sealed(id: BoxId, exec: Option<ExecId>, source: LogSource) -> Attachment {
-    Attachment { id, exec, source, line: None, writer: None, pin: None, repaint: None }
+/// The log of something that has ended.
+struct Sealed {
+    /// Whether it is a terminal's.
+    tty: bool,
+    /// Where the output of its last life begins.
+    life: u64,
+    end: u64,
+    ending: Arc<Ending>,
+}
+
+async fn sealed(
+    host: &Host,
+    (id, exec): (BoxId, Option<ExecId>),
+    dir: LogDir,
+    log: Sealed,
+    query: &AttachQuery,
+) -> Attachment {
+    let Sealed { tty, life, end, ending } = log;
+    let painted = match query.size().filter(|_| tty && query.from.is_none()) {
+        Some(size) => stream::paint_last(host, &dir, (life, end), size).await,
+        None => None,
+    };
+    let from = painted.as_ref().map_or(query.from.unwrap_or(0), |painted| painted.from);
+    let source = LogSource::sealed(dir, end, ending, from);
+    let repaint = painted.map(|painted| painted.bytes);
+    Attachment { id, exec, source, tty, line: None, writer: None, pin: None, repaint }
 }
 
 fn switch(host: Arc<Host>, upgrade: WebSocketUpgrade, attachment: Attachment) -> Response {

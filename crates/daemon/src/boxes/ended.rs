@@ -33,6 +33,10 @@ pub(crate) struct Ended {
     pub(crate) lives: u32,
     /// The log's end, for good.
     pub(crate) log_end: u64,
+    /// Where the output of its last life begins.
+    pub(crate) log_begin: u64,
+    /// Whether that was a terminal's.
+    pub(crate) tty: bool,
     /// Its start was cut short, and nothing of it ran; nobody refused it.
     pub(crate) interrupted: bool,
     /// When it is to be reaped; none: when somebody says so.
@@ -59,6 +63,8 @@ impl Ended {
             created_at: record.created_at,
             lives: record.lives,
             log_end: log.bytes,
+            log_begin: record.log_begin,
+            tty: facts.tty,
             interrupted: says(ending, INTERRUPTED) && !says(ending, MAY_HAVE_RUN),
             reap_at: record.remove.then(|| later(ended_at, REMOVE_AFTER)),
             json: json.into_boxed_str(),

@@ -25,6 +25,8 @@ pub use process::{ARGV0, main};
 pub(crate) struct Order {
     /// How far the log is to be read.
     pub(crate) end: u64,
+    /// Where the output of this life begins: in a terminal of its own.
+    pub(crate) life: u64,
     /// Which sizes the terminal has had, each from an offset of the log on. The first counts for what is
     /// before it as well; without one it is the default. The last is the one to be painted for, if
     /// none is given for that.

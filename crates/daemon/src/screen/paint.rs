@@ -37,10 +37,14 @@ pub(super) fn paint(dir: &impl LogHome, order: &Order) -> Result<Painted, LogErr
         let mut reader = LogReader::open(dir, from, order.end)?;
         while reader.position() < end {
             let at = reader.position();
+            if at == order.life && at > 0 {
+                screen.begin_anew();
+            }
             while let Some((_, size)) = sizes.next_if(|(offset, _)| *offset <= at) {
                 screen.resize(*size);
             }
-            let until = sizes.peek().map_or(end, |(offset, _)| end.min(*offset));
+            let next = sizes.peek().map_or(end, |(offset, _)| end.min(*offset));
+            let until = if at < order.life { next.min(order.life) } else { next };
             match reader.next_chunk(until, PIECE)? {
                 Some(Chunk::Frames(frames)) => {
                     for frame in frames {
@@ -54,6 +58,9 @@ pub(super) fn paint(dir: &impl LogHome, order: &Order) -> Result<Painted, LogErr
                 None => break,
             }
         }
+    }
+    if order.life == order.end && order.life > 0 {
+        screen.begin_anew();
     }
     for (_, size) in sizes {
         screen.resize(*size);

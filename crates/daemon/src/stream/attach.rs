@@ -39,6 +39,8 @@ pub(crate) struct Attachment {
     /// The exec in it; none: the box itself.
     pub(crate) exec: Option<ExecId>,
     pub(crate) source: LogSource,
+    /// Whether it is a terminal's.
+    pub(crate) tty: bool,
     /// Whoever serves it; none for what has ended.
     pub(crate) line: Option<Arc<Line>>,
     pub(crate) writer: Option<WriterSeat>,
@@ -60,10 +62,9 @@ type Sink = SplitSink<WebSocket, Message>;
 /// Serves an attached client until one of both has nothing more to say.
 pub(crate) async fn serve(host: Arc<Host>, socket: WebSocket, attachment: Attachment) {
     host.streams.fetch_add(1, Ordering::Relaxed);
-    let Attachment { id, exec, source, line, writer, pin, repaint } = attachment;
+    let Attachment { id, exec, source, tty, line, writer, pin, repaint } = attachment;
     let (mut sink, mut incoming) = socket.split();
     let (say, said) = mpsc::channel(SAYINGS);
-    let tty = line.as_ref().is_some_and(|line| line.whose.tty);
     let output = OutputHalf { id, exec, source, tty, writes: writer.is_some(), repaint, said };
     let from = writer.as_ref().map(|seat| seat.from);
     let gate = InputGate::new(writer.as_ref().map_or(0, |seat| seat.received));

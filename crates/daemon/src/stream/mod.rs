@@ -16,5 +16,5 @@ mod source;
 pub(crate) use attach::{Attachment, serve};
 pub(crate) use events::EventBody;
 pub(crate) use log_body::{Format, LogBody};
-pub(crate) use paint::paint;
+pub(crate) use paint::{Visitor, paint, paint_last};
 pub(crate) use source::{LogDir, LogSource};

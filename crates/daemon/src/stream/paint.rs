@@ -14,24 +14,45 @@ use crate::screen::{Order, Painted};
 /// How long a program may look at a size that is not the terminal's, so that it draws anew.
 const OTHER_SIZE: Duration = Duration::from_millis(50);
 
-/// Paints the terminal as it stands, for one of this size. `has_keyboard`: who comes writes its input,
-/// and so decides about its size.
+/// Who comes to a terminal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Visitor {
+    /// How large the own terminal is.
+    pub(crate) size: TerminalSize,
+    /// Whether it writes the input, and so decides about the size.
+    pub(crate) has_keyboard: bool,
+}
+
+/// Paints a terminal as it stands. `life`: where the output of this life begins.
 pub(crate) async fn paint(
     host: &Host,
     dir: &LogDir,
     line: &Arc<Line>,
-    size: TerminalSize,
-    has_keyboard: bool,
+    life: u64,
+    visitor: Visitor,
 ) -> Painted {
+    let Visitor { size, has_keyboard } = visitor;
     // Somebody reads: what the log has grown by is announced again.
     let _reading = line.reading();
     let end = line.flow.borrow().log_end;
-    let order = Order { end, sizes: line.sizes(), size };
+    let order = Order { end, life: life.min(end), sizes: line.sizes(), size };
     let painted = host.painter.paint(dir, &order).await;
     if has_keyboard && painted.as_ref().is_none_or(|painted| !painted.whole) {
         draw_anew(Arc::clone(line), size);
     }
     painted.unwrap_or(Painted { from: end, whole: false, bytes: Bytes::new() })
+}
+
+/// Paints what a terminal has shown last, whose log ends at `end`. If that cannot be had, all output is
+/// what there is.
+pub(crate) async fn paint_last(
+    host: &Host,
+    dir: &LogDir,
+    (life, end): (u64, u64),
+    size: TerminalSize,
+) -> Option<Painted> {
+    let order = Order { end, life: life.min(end), sizes: Vec::new(), size };
+    host.painter.paint(dir, &order).await
 }
 
 /// Has a program draw all of its screen, as far as one does that when the terminal changes its size.

@@ -15,7 +15,8 @@ use super::{AttachOptions, StreamError, StreamEvent};
 use crate::backoff::Backoff;
 use crate::{CallError, Client, Subject};
 
-/// How long a daemon may take to answer a detach before the client leaves anyway.
+/// How long a daemon may take to hear what was typed before a detach, and to answer it, before the client leaves
+/// anyway.
 const DETACH_LIMIT: Duration = Duration::from_secs(2);
 
 type Last = Result<StreamEvent, StreamError>;
@@ -94,7 +95,7 @@ impl Driver {
                 Served::Over(last) => return last,
                 Served::Closed { since } => since,
             };
-            if session.is_detaching() {
+            if session.is_detaching() && session.input_waiting() == 0 {
                 return Some(Ok(StreamEvent::Detached));
             }
             self.backoff.lost(since);
@@ -149,7 +150,7 @@ impl Driver {
                 }
                 Step::Incoming(Err(Closed)) => return Served::Closed { since },
                 Step::ConsumerGone => return Served::Over(None),
-                Step::LeaveNow => return Served::Over(Some(Ok(StreamEvent::Detached))),
+                Step::LeaveNow => return Served::Over(Some(left(&self.events, session))),
             }
         }
     }
@@ -159,9 +160,7 @@ impl Driver {
             Some(command) => session.command(command),
             None => self.handles_gone = true,
         }
-        if session.is_detaching() && self.leave_by.is_none() {
-            self.leave_by = Some(Instant::now() + DETACH_LIMIT);
-        }
+        note_leaving(&mut self.leave_by, session);
     }
 
     /// Connects again. `Err`: the stream is over.
@@ -189,9 +188,13 @@ impl Driver {
                                 Some(command) => session.command(command),
                                 None => self.handles_gone = true,
                             }
-                            if session.is_detaching() {
+                            note_leaving(&mut self.leave_by, session);
+                            if session.is_detaching() && session.input_waiting() == 0 {
                                 return Err(Some(Ok(StreamEvent::Detached)));
                             }
+                        }
+                        () = leave(self.leave_by) => {
+                            return Err(Some(left(&self.events, session)));
                         }
                         () = self.events.closed() => return Err(None),
                     }
@@ -211,6 +214,22 @@ impl Driver {
             }
         }
     }
+}
+
+fn note_leaving(leave_by: &mut Option<Instant>, session: &Session) {
+    if session.is_detaching() {
+        leave_by.get_or_insert_with(|| Instant::now() + DETACH_LIMIT);
+    }
+}
+
+/// Leaves without an answer: what was not taken is told.
+fn left(events: &mpsc::Sender<Last>, session: &Session) -> Last {
+    let bytes = session.input_waiting();
+    if bytes > 0 {
+        // A consumer that is too busy to hear it does not want to know.
+        drop(events.try_send(Ok(StreamEvent::InputLost(bytes))));
+    }
+    Ok(StreamEvent::Detached)
 }
 
 async fn leave(by: Option<Instant>) {

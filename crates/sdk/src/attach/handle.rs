@@ -97,7 +97,8 @@ impl AttachHandle {
         self.tell(Command::Resize(size));
     }
 
-    /// Leaves. The stream ends with `Detached`, unless the box ends first.
+    /// Leaves, behind the input that was given before. The stream ends with `Detached`, unless the box
+    /// ends first.
     pub fn detach(&self) {
         self.tell(Command::Detach);
     }

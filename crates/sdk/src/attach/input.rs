@@ -88,6 +88,11 @@ impl InputRing {
         std::mem::replace(&mut self.open, false)
     }
 
+    /// How much of it was not accepted yet.
+    pub(super) fn waiting(&self) -> u64 {
+        self.chunks.iter().map(|chunk| chunk.len() as u64).sum()
+    }
+
     /// Whether more is taken.
     pub(super) fn is_open(&self) -> bool {
         self.open

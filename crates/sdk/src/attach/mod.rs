@@ -81,6 +81,9 @@ pub enum StreamEvent {
     InputClosed,
     /// Another client writes the input of the terminal from now on; this one goes on watching.
     KeyboardLost,
+    /// This client leaves, and so many bytes of its input may not have reached the box. Right before
+    /// [`Self::Detached`].
+    InputLost(u64),
     /// The connection was lost and is sought again. The box runs on.
     Lost,
     /// The connection is there again.

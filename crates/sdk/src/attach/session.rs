@@ -34,6 +34,8 @@ pub(super) struct Session {
     read_told: u64,
     live_told: bool,
     detaching: bool,
+    /// Whether this connection was told so.
+    detach_sent: bool,
     /// The last size of the terminal that was said: whoever serves us next hears it again.
     size: Option<TerminalSize>,
     progressed: bool,
@@ -82,6 +84,7 @@ impl Session {
             read_told: options.from,
             live_told: false,
             detaching: false,
+            detach_sent: false,
             size: options.screen.filter(|_| options.input),
             progressed: false,
             events: VecDeque::new(),
@@ -99,6 +102,7 @@ impl Session {
         for message in self.unflushed.drain(..).rev() {
             self.outbox.push_front(message);
         }
+        self.detach_sent = false;
         // The last of several counts; one that came while nobody served is behind it.
         self.outbox.extend(self.size.map(resize));
         if let Some(screen) = &mut self.screen {
@@ -129,11 +133,7 @@ impl Session {
             Command::Signal(name) => self.outbox.push_back(ClientMessage::Signal { name }),
             Command::Resize(size) => self.resized(size),
             Command::Read(offset) => self.read_to = self.read_to.max(offset),
-            Command::Detach => {
-                if !std::mem::replace(&mut self.detaching, true) {
-                    self.outbox.push_back(ClientMessage::Detach);
-                }
-            }
+            Command::Detach => self.detaching = true,
         }
     }
 
@@ -157,9 +157,15 @@ impl Session {
             self.read_told = self.read_to;
             return Some(Outgoing::Message(ClientMessage::Read { offset: self.read_to }));
         }
-        match self.input.take_next()? {
-            Next::Bytes(offset, bytes) => Some(Outgoing::Input(offset, bytes)),
-            Next::Eof => Some(Outgoing::Message(ClientMessage::Eof)),
+        match self.input.take_next() {
+            Some(Next::Bytes(offset, bytes)) => Some(Outgoing::Input(offset, bytes)),
+            Some(Next::Eof) => Some(Outgoing::Message(ClientMessage::Eof)),
+            // Behind all input: a daemon that has it hands it on.
+            None if self.detaching && !self.detach_sent => {
+                self.detach_sent = true;
+                Some(Outgoing::Message(ClientMessage::Detach))
+            }
+            None => None,
         }
     }
 
@@ -295,6 +301,11 @@ impl Session {
     /// Whether the client has asked to leave.
     pub(super) fn is_detaching(&self) -> bool {
         self.detaching
+    }
+
+    /// How much input was given that the box has not taken, as far as is known.
+    pub(super) fn input_waiting(&self) -> u64 {
+        self.input.waiting()
     }
 
     /// Whether there was progress since this was last asked.

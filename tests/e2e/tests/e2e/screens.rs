@@ -1,6 +1,6 @@
 //! What a terminal shows to who comes to it later.
 
-use minimal_testkit::{Terminal, TestEnv, for_each_user};
+use minimal_testkit::{LIMIT, Terminal, TestEnv, for_each_user, wait_until};
 use rustix::process::Signal;
 
 /// `ctrl-]` and `d`.
@@ -19,7 +19,140 @@ fn shell(env: &TestEnv, name: &str) -> Terminal {
     terminal
 }
 
+/// Fills a terminal of 60 by 20; and of a program: what shows that it has, the keys to make it do something,
+/// what shows that it has done that, and the keys that end it.
+const PROGRAMS: [(&str, &str, &str, &str, &str); 5] = [
+    ("vim -u NONE -N text", "line 17", "ggOinserted\x1b5j", "inserted", ":q!\r"),
+    ("less text", "line 17", "/line 40\r", "line 50", "q"),
+    ("top -d 900", "PID USER", "c", "PID USER", "q"),
+    ("htop -d 100", "F5Tree", "t", "F5List", "q"),
+    (
+        "tmux -f /dev/null new-session sh \\; set status-right x",
+        "[0] 0:",
+        "echo $((40 + 2))\r",
+        "42",
+        "exit\r",
+    ),
+];
+
 for_each_user! {
+    /// Programs that fill the screen are as they were for who comes back: after a detach, the death of the
+    /// client, of the daemon, on another size. They stand still meanwhile, and so draw nothing themselves.
+    fn programs(env) {
+        let text: String = (1..=60).map(|n| format!("line {n}\n")).collect();
+        for (command, ready, keys, done, quit) in PROGRAMS {
+            env.file("text", &text);
+            eprintln!("{command}");
+            let script = format!("exec 3<&0; echo shell; {command} <&3; stty size; exit 7");
+            let words = ["run", "-q", "-t", "--name", "full", "--", "bash", "-c", &script];
+            let mut first = open(env, words);
+            first.wait_for_screen(ready, |screen| screen.has(ready));
+            first.type_in(keys);
+            first.wait_for_screen(done, |screen| screen.has(done) && !screen.has("shell"));
+            let still = |signal: &str| {
+                let all = format!("for p in /proc/[0-9]*; do p=${{p#/proc/}}; test $p = 1 -o $p = $$ || kill -{signal} $p; done");
+                env.min(["exec", "full", "--", "sh", "-c", &all]).run().assert_code(0);
+            };
+            still("STOP");
+            wait_until("all that it has drawn is shown", LIMIT, || {
+                let (shown, drawn) = (first.text(), env.logs("full"));
+                if shown == String::from_utf8_lossy(&drawn) { Ok(()) } else { Err(shown) }
+            });
+            let before = first.screen();
+            first.type_in(DETACH);
+            first.wait().0.assert_code(0);
+            let second = open(env, ["attach", "full"]);
+            second.wait_for_picture(&before);
+            second.signal(Signal::KILL);
+            drop(second);
+            env.kill_daemon();
+            let mut third = open(env, ["attach", "full"]);
+            third.wait_for_picture(&before);
+
+            still("CONT");
+            third.resize(70, 15);
+            third.wait_for_screen("the new size", |screen| {
+                screen.lines.len() == 15 && screen.is_other == before.is_other && screen.has(done)
+            });
+            // A program of another terminal has not drawn anything there.
+            let watcher = Terminal::start(env.min(["attach", "--watch", "full"]).env("TERM", "xterm-256color"), 70, 15);
+            still("STOP");
+            wait_until("both show the same", LIMIT, || {
+                third.screen().differs(&watcher.screen()).map_or(Ok(()), Err)
+            });
+            still("CONT");
+            third.type_in(quit);
+            let (output, _) = third.wait();
+            output.assert_code(7);
+            watcher.wait().0.assert_code(7);
+            env.min(["rm", "full"]).run().assert_code(0);
+        }
+    }
+
+    /// What is typed right before the keys that leave is the box's; a new leader is the user's choice.
+    fn typed_and_left(env) {
+        let settings = env.work().join("../home/.config/minimal");
+        std::fs::create_dir_all(&settings).unwrap();
+        let leader = |key: &str| {
+            std::fs::write(settings.join("config.toml"), format!("[session-keys]\nleader = \"{key}\"\n")).unwrap();
+        };
+        let mut first = shell(env, "s");
+        first.type_in("echo one > /tmp/one; echo $((40 + 2))\r\x1dd");
+        first.wait().0.assert_code(0);
+        let mut second = open(env, ["attach", "s"]);
+        second.wait_for("42");
+        env.kill_daemon();
+        second.type_in("echo $((50 + 3)); cat /tmp/one\r\x1dd");
+        let (output, text) = second.wait();
+        output.assert_code(0);
+        assert!(!text.contains("may not have reached"), "{text:?}");
+        leader("ctrl-b");
+        let mut third = open(env, ["attach", "s"]);
+        third.wait_for("leave it with Ctrl-b d");
+        third.wait_for("53");
+        third.wait_for("one");
+        third.type_in("echo a\x1ddb\r");
+        third.wait_for("a\x1ddb");
+        third.type_in("\x02d");
+        third.wait().0.assert_code(0);
+        leader("ctrl-c");
+        let refused = open(env, ["attach", "s"]).wait();
+        refused.0.assert_code(3);
+        assert!(refused.1.contains("interrupts the program"), "{}", refused.1);
+        std::fs::remove_dir_all(env.work().join("../home/.config")).unwrap();
+        env.min(["rm", "--force", "s"]).run().assert_code(0);
+    }
+
+    /// A watcher's keys are nobody's but those that leave; it leaves its own terminal as it was, also at the end.
+    fn watched(env) {
+        let mut first = shell(env, "s");
+        first.type_in("printf 'full \\e[?1049h\\e[?1000h\\e[?25lscreen'\r");
+        first.wait_for("screen");
+        for leave in [DETACH, "\x03"] {
+            let mut watcher = open(env, ["attach", "--watch", "s"]);
+            watcher.wait_for("screen");
+            watcher.type_in("echo nobody hears this\r");
+            watcher.type_in(leave);
+            let (output, text) = watcher.wait();
+            output.assert_code(0);
+            let back = text.rfind("\x1b[?25h").expect("the cursor is shown");
+            assert!(text[back..].contains("\x1b[?1000l") && text[back..].contains("\x1b[?1049l"), "{text:?}");
+        }
+        let watcher = open(env, ["attach", "--watch", "s"]);
+        watcher.wait_for_screen("the other screen", |screen| screen.is_other);
+        first.type_in("exit 4\r");
+        first.wait().0.assert_code(4);
+        let (output, text) = watcher.wait();
+        output.assert_code(4);
+        assert!(text.contains("\x1b[?1049l"), "{text:?}");
+        assert!(!String::from_utf8_lossy(&env.logs("s")).contains("nobody"));
+        // One that has ended shows what it has shown last, and how it ended.
+        let (output, text) = open(env, ["attach", "s"]).wait();
+        output.assert_code(4);
+        assert!(text.contains("screen") && text.contains("\x1b[?1049l"), "{text:?}");
+        assert_eq!(env.min(["attach", "s"]).run().assert_code(4).stdout, env.logs("s"));
+    }
+
     /// The screen, what was scrolled away above it, and the modes: after a detach, after the death of the
     /// client and of the daemon, and on another size. What follows is there once.
     fn as_it_stands(env) {

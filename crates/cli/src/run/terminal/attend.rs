@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use bytes::Bytes;
 use minimal_proto::stream::Stream;
@@ -9,6 +10,7 @@ use minimal_proto::{Ending, ErrorCode, Signal};
 use minimal_sdk::{AttachHandle, AttachStream, StreamError, StreamEvent};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, UnboundedSender, unbounded_channel};
+use tokio::time::{Instant, sleep_until};
 
 use super::leader::{Leader, Typed};
 use super::modes::Modes;
@@ -20,6 +22,13 @@ use crate::exit::Exit;
 use crate::run::foreground::unknown;
 use crate::run::input::{self, Read};
 use crate::run::writer::{Writer, Written};
+use crate::settings::LeaderKey;
+
+/// How long the box has for what was typed before the client was told to leave it.
+const TAKE_LIMIT: Duration = Duration::from_secs(2);
+
+/// What a terminal sends for Ctrl-C, which a client that only watches heeds itself.
+const INTERRUPT: u8 = 0x03;
 
 /// Signals at which the client leaves, and the box runs on.
 const LEAVE: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
@@ -40,7 +49,7 @@ pub(crate) struct Screen {
     pub(crate) stream: AttachStream,
     pub(crate) handle: AttachHandle,
     pub(crate) begin: Begin,
-    /// Whether the keyboard is ours.
+    /// Whether the keyboard is ours; else we only watch.
     pub(crate) keyboard: bool,
 }
 
@@ -60,6 +69,7 @@ enum Event {
     Resized,
     Continued,
     Leave(Signal),
+    LeaveNow,
 }
 
 struct Loop<'a> {
@@ -70,8 +80,12 @@ struct Loop<'a> {
     writer: Writer,
     modes: Modes,
     leader: Leader,
+    /// It has never had the keyboard.
+    only_watches: bool,
+    /// When it leaves though the box has not taken what was typed before.
+    leave_by: Option<Instant>,
     raw: &'a RawTerminal,
-    typed: UnboundedSender<Bytes>,
+    typed: UnboundedSender<ToSend>,
     ended: Option<Ending>,
 }
 
@@ -90,13 +104,19 @@ pub(crate) async fn watch(
     };
     let (reader, keys) = input::start().map_err(|error| fault("read the keyboard", &error))?;
     let raw = RawTerminal::enter().map_err(|error| fault("take the terminal", &error))?;
-    let (typed, mut to_send) = unbounded_channel::<Bytes>();
+    let (typed, mut to_send) = unbounded_channel::<ToSend>();
     let sending = handle.clone();
     // Apart from the loop, which hears the leader also while the box takes nothing.
     let sender = tokio::spawn(async move {
-        while let Some(keys) = to_send.recv().await {
-            if sending.input(keys).await.is_err() {
-                return;
+        while let Some(next) = to_send.recv().await {
+            match next {
+                ToSend::Keys(keys) => {
+                    if sending.input(keys).await.is_err() {
+                        // A box that takes none is left all the same.
+                        to_send.close();
+                    }
+                }
+                ToSend::Leave => sending.detach(),
             }
         }
     });
@@ -107,19 +127,32 @@ pub(crate) async fn watch(
         keyboard,
         writer: Writer::new(),
         modes: Modes::default(),
-        leader: Leader::default(),
+        leader: Leader::new(signals.leader.byte()),
+        only_watches: !keyboard,
+        leave_by: None,
         raw: &raw,
         typed,
         ended: None,
     };
     if begin == Begin::AsItStands {
-        state.say(&format!("{}: leave it with Ctrl-] d", whose.words()));
+        state.say(&format!("{}: leave it with {} d", whose.words(), signals.leader.words()));
     }
     let watched = state.run(&mut stream, signals, Keys { _reader: reader, keys }, begin).await;
     sender.abort();
-    let take_back = state.modes.take_back();
+    let mut take_back = state.modes.take_back();
+    if let Ok(Watched::Detached) = watched {
+        // Words follow, on a line of their own.
+        take_back.extend(b"\r\n");
+    }
     raw.leave(&take_back);
     watched
+}
+
+/// What is on its way to the box, in the order in which it was typed.
+enum ToSend {
+    Keys(Bytes),
+    /// What was typed before is the box's; then we leave.
+    Leave,
 }
 
 /// What is typed, and the descriptor whose end lets go of it.
@@ -152,6 +185,7 @@ impl Loop<'_> {
                 written = self.writer.written(), if !self.writer.is_idle() => Event::Written(written),
                 typed = keys.keys.recv(), if has_keys => Event::Typed(typed),
                 event = signals.next() => event,
+                () = at(self.leave_by) => Event::LeaveNow,
             };
             match event {
                 Event::Stream(event) => {
@@ -172,6 +206,11 @@ impl Loop<'_> {
                 Event::Continued => {
                     self.raw.renew().map_err(|error| self.gone(&error))?;
                     self.tell_size();
+                }
+                Event::LeaveNow => {
+                    self.leave_by = None;
+                    self.tell("what was typed last was not taken by the box");
+                    self.handle.detach();
                 }
                 Event::Leave(signal) => {
                     let failure = Failure::new(ErrorCode::Interrupted, self.runs_on());
@@ -195,7 +234,12 @@ impl Loop<'_> {
                 self.writer.write(Stream::Pty, bytes, 0).map_err(|error| self.gone(&error))?;
             }
             Ok(StreamEvent::Gap { from, to }) => {
-                self.say(&format!("{} bytes of output are missing here", to - from));
+                self.tell(&format!("{} bytes of output are missing here", to - from));
+            }
+            Ok(StreamEvent::InputLost(bytes)) => {
+                self.tell(&format!(
+                    "{bytes} bytes that were typed last may not have reached the box"
+                ));
             }
             Ok(StreamEvent::Notice(text)) => self.say(&text),
             Ok(StreamEvent::KeyboardLost) => {
@@ -216,13 +260,18 @@ impl Loop<'_> {
     }
 
     fn type_in(&mut self, typed: &[u8]) {
-        let Typed { keys, detach } = self.leader.take(typed);
+        let Typed { keys, mut detach } = self.leader.take(typed);
         if self.keyboard && !keys.is_empty() {
             // Its end is the stream's, and that is heard there.
-            self.typed.send(keys.into()).ok();
+            self.typed.send(ToSend::Keys(keys.into())).ok();
+        } else if self.only_watches {
+            detach |= keys.contains(&INTERRUPT);
         }
-        if detach {
-            self.handle.detach();
+        if detach && self.leave_by.is_none() {
+            self.leave_by = Some(Instant::now() + TAKE_LIMIT);
+            if self.typed.send(ToSend::Leave).is_err() {
+                self.handle.detach();
+            }
         }
     }
 
@@ -232,11 +281,15 @@ impl Loop<'_> {
         }
     }
 
-    /// Words between the lines of a program: with the carriage returns that a raw terminal needs.
+    /// Words between the lines of a program, unless the caller wants none.
     fn say(&mut self, text: &str) {
-        if self.context.printer.is_quiet() || !self.writer.has_room() {
-            return;
+        if !self.context.printer.is_quiet() && self.writer.has_room() {
+            self.tell(text);
         }
+    }
+
+    /// The same, of what must not go untold: with the carriage returns that a raw terminal needs.
+    fn tell(&mut self, text: &str) {
         let plain: String = text.chars().filter(|letter| !letter.is_control()).collect();
         let line = format!("\r\n[{plain}]\r\n");
         // Words that cannot be said cost nothing.
@@ -254,9 +307,18 @@ impl Loop<'_> {
     }
 }
 
-/// Signals that mean something to who has a terminal: those that come from now on.
+async fn at(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What means something to who has a terminal: the leader, and the signals that come from now on.
 #[derive(Debug)]
 pub(crate) struct TerminalSignals {
+    /// The key before those that are ours.
+    leader: LeaderKey,
     resized: tokio::signal::unix::Signal,
     continued: tokio::signal::unix::Signal,
     leave: Vec<(Signal, tokio::signal::unix::Signal)>,
@@ -267,12 +329,13 @@ impl TerminalSignals {
     ///
     /// # Errors
     /// What sigaction(2) says.
-    pub(crate) fn listen() -> io::Result<Self> {
+    pub(crate) fn listen(leader: LeaderKey) -> io::Result<Self> {
         let leave = LEAVE
             .into_iter()
             .map(|it| Ok((it, signal(SignalKind::from_raw(it.number()))?)))
             .collect::<io::Result<_>>()?;
         Ok(Self {
+            leader,
             resized: signal(SignalKind::window_change())?,
             continued: signal(SignalKind::from_raw(Signal::CONT.number()))?,
             leave,

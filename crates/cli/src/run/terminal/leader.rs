@@ -1,14 +1,13 @@
 //! The keys that are ours. Pure.
 
-/// `ctrl-]`: no line discipline and hardly a program uses it.
-const LEADER: u8 = 0x1d;
-
 /// What follows the leader to detach.
 const DETACH: u8 = b'd';
 
 /// Finds the leader among what is typed, however that is split.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Leader {
+    /// What a terminal sends for it.
+    key: u8,
     /// The leader was typed, and nothing behind it.
     is_open: bool,
 }
@@ -23,18 +22,24 @@ pub(super) struct Typed {
 }
 
 impl Leader {
+    /// By this byte.
+    pub(super) fn new(key: u8) -> Self {
+        Self { key, is_open: false }
+    }
+
     /// Takes what was typed.
     pub(super) fn take(&mut self, typed: &[u8]) -> Typed {
         let mut keys = Vec::with_capacity(typed.len());
+        let leader = self.key;
         for key in typed {
             match (std::mem::take(&mut self.is_open), *key) {
-                (false, LEADER) => self.is_open = true,
+                (false, key) if key == leader => self.is_open = true,
                 (false, key) => keys.push(key),
                 (true, DETACH) => return Typed { keys, detach: true },
                 // Doubled it is itself.
-                (true, LEADER) => keys.push(LEADER),
+                (true, key) if key == leader => keys.push(key),
                 // Before anything else it is what it was typed as.
-                (true, key) => keys.extend([LEADER, key]),
+                (true, key) => keys.extend([leader, key]),
             }
         }
         Typed { keys, detach: false }
@@ -47,8 +52,10 @@ mod tests {
 
     use super::*;
 
+    const LEADER: u8 = 0x1d;
+
     fn all(pieces: &[&[u8]]) -> Typed {
-        let mut leader = Leader::default();
+        let mut leader = Leader::new(LEADER);
         let mut all = Typed { keys: Vec::new(), detach: false };
         for piece in pieces {
             let typed = leader.take(piece);
@@ -73,7 +80,7 @@ mod tests {
         ) {
             let (before, after) = typed.split_at(at.min(typed.len()));
             let whole = all(&[&typed]);
-            let mut leader = Leader::default();
+            let mut leader = Leader::new(LEADER);
             let mut split = leader.take(before);
             if !split.detach {
                 let rest = leader.take(after);

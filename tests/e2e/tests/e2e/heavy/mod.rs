@@ -6,4 +6,5 @@ mod many_files;
 mod own_pace;
 mod runner_cuts;
 mod soak;
+mod terminals;
 mod throughput;
