@@ -27,7 +27,7 @@ pub struct HostStopArgs {
 /// Options of `min runner connect`.
 #[derive(Debug, Args)]
 pub struct RunnerConnectArgs {
-    /// The hub's address, as in https://hub.example
+    /// The hub's address, as in `https://hub.example`
     #[arg(value_name = "URL", value_hint = ValueHint::Url)]
     pub hub: HubAddress,
     /// What the hub calls this runner: small letters, digits, dots, dashes, underscores
