@@ -116,6 +116,7 @@ fn the_tree_of_commands() {
       type         Types of boxes
         list       List types of boxes, and where each is defined
         show       Show what a type defaults to and what it allows
+      init         Write a minimal.toml for the project, or add an entry to the one there is
       host         The daemon and its machine
         show       Show the daemon, its boxes by state, and whether it can isolate
         stop       Stop the daemon; boxes run on

@@ -132,7 +132,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
 
 fn exists(path: &Path) -> Failure {
     let message = format!("`{}` is there already, and is left as it is", shown(path));
-    Failure::usage(message).hint("`min init NAME --type TYPE` adds an entry to it")
+    Failure::usage(message).hint("`min init server --type service`, say, adds an entry to it")
 }
 
 fn cannot(path: &Path, error: &io::Error) -> Failure {
